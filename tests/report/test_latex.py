@@ -189,7 +189,7 @@ def verdicts(**results: Results) -> list:
 def test_commands_of_a_claim():
     found = latex_macros.macros("fed2", verdicts(**{"4d-saves": own(made(SERIES))}), "made by hand")
     assert found.startswith("% made by hand\n") and "\n% saves 100 %\n" in found
-    assert r"write \fedTwoFourDSavesOurs{}." in found
+    assert r"write e.g. \fedTwoFourDSavesOurs{}." in found
     commands = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
     assert commands["fedTwoFourDSavesReported"] == r"50.0~\%" and commands["fedTwoFourDSavesSeeds"] == "2"
     assert commands["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and commands["fedTwoFourDSavesVerdict"]
@@ -203,7 +203,7 @@ def test_commands_of_a_claim():
 
 def test_a_paper_without_claims_has_no_commands():
     text = latex_macros.macros("p", [], "")
-    assert r"write \pClaimOurs{}." in text and "newcommand" not in text
+    assert r"write e.g. \pClaimOurs{}." in text and "newcommand" not in text
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -496,7 +496,7 @@ def test_typesetting_with_a_stand_in(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert not typeset.is_available()
-    with pytest.raises(UserError, match="no pdflatex here; install texlive"):
+    with pytest.raises(UserError, match="pdflatex is not installed. Install texlive"):
         typeset.typeset(source)
     program = stand_in(tmp_path, "pdflatex", "for end in pdf aux log out; do echo pass >> report.$end; done")
     typeset.typeset(source)
@@ -522,7 +522,7 @@ def test_the_report_needs_the_third_siunitx(version, enough, tmp_path, monkeypat
     stand_in(tmp_path, "kpsewhich", f"echo {package}" if version else "exit 1")
     assert typeset.is_available() == enough
     if not enough:
-        with pytest.raises(UserError, match=r"report\.tex: pdflatex lacks siunitx\.sty, version 3; install texlive"):
+        with pytest.raises(UserError, match=r"report\.tex: pdflatex lacks siunitx\.sty, version 3. Install texlive"):
             typeset.typeset(tmp_path / "report.tex")
 
 
@@ -561,20 +561,20 @@ MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
     (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
     (changed("experiments", "first", "seeds_at_first_look", value={"papr": 3}),
      "experiments.first.seeds_at_first_look: unknown scale 'papr': choose"),
-    (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text; leave the key out to show"),
+    (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text. Leave the key out to show"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "saves.scales: unknown scale 'tiny'"),
     (changed("claims", "saves", "scales", value={"quick": {"targets": 0.9}}), "saves.scales.quick: targets: unknown"),
-    (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "saves: scales: another target, rou"),
+    (changed("claims", "saves", "scales", value={"quick": {"baseline": "L2"}}), "saves: scales: only the target and"),
     (changed("claims", "saves", "scales", value={"quick": 0.9}), "saves: scales.quick: "),
     (changed("claims", "saves", "scales", value=[0.9]), "saves: scales: "),
     (changed("claims", "saves", "experiment", value="six"), "saves.quantity: unknown experiment 'six': choose from first"),
-    (changed("claims", "saves", "reported", value="never"), "reported: a number goes with a quantity of kind rounds_to with"),
+    (changed("claims", "saves", "reported", value="never"), "reported: expected a number for a quantity of kind rounds_to"),
     (changed("claims", "saves", "reported", value=float("inf")), "saves: reported"),
     (changed("claims", "saves", "reported", value=20), "reported: a number of kind rounds_to is between -inf and 1 (got 20)"),
     (changed("claims", "saves", value=ENDS | {"reported": 88}), "a number of kind value is between 0 and 1 (got 88)"),
     (changed("claims", "saves", value=ENDS | {"reported": -0.9}), "a number of kind value is between 0 and 1 (got -0.9)"),
-    (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "'larger' goes with a quantity of kind difference with"),
+    (changed("claims", "saves", value=MORE | {"reported": "smaller"}), "expected 'larger' for a quantity of kind difference"),
     (changed("claims", "saves", "quantity", "target", value=80),
      "saves.quantity.target: test accuracy is between 0 and 1 (got 80)"),
     (changed("claims", "saves", "scales", value={"quick": {"target": 80}}), "scales.quick.target: test accuracy is between 0"),

@@ -38,10 +38,10 @@ def test_what_a_scale_changes():
 def test_a_paper_knows_what_the_active_scale_changes():
     small, full = (spec.read_paper("fedmmd", read_params(overrides={"scale": scale})) for scale in ("small", "paper"))
     params = read_params()
-    [(usual, here)] = [(usual, here) for path, usual, here in small.changes("fig4a") if path == "rounds"]
+    [(usual, here)] = [(usual, here) for path, usual, here in small.scale_changes("fig4a") if path == "rounds"]
     assert usual == flatten_settings(params.paper_settings["fedmmd"].experiments["fig4a"])["rounds"]
     assert here == flatten_settings(params.overlay("fedmmd", "fig4a", "small"))["rounds"]
-    assert full.changes("fig4a") == []
+    assert full.scale_changes("fig4a") == []
 
 
 def test_it_is_light():

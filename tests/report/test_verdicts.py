@@ -625,7 +625,9 @@ def calibrated(tmp_path, **tried) -> spec.Paper:
 
 def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     """Whoever adds a claim need not think of it; and settings tried against one curve have to say what they chose."""
-    with pytest.raises(UserError, match="experiments.second: chose: say which settings were chosen by the paper's c:none"):
+    with pytest.raises(
+        UserError, match="experiments.second: calibrated_on: say which settings were chosen by the paper's c:none"
+    ):
         calibrated(tmp_path)
     paper = calibrated(tmp_path, calibrated_on="the rate")
     claim = paper.claims["saves"]
@@ -797,7 +799,7 @@ def test_a_verdict_says_what_was_settled_after_a_look():
 def test_what_of_the_verdicts_would_be_chance(ps, counts):
     """Tested, with an interval without zero, left when corrected together; two claims on one test count once."""
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate(ps)]
-    assert summary.differences(records) == summary.differences([*records, *records[:1]]) == counts
+    assert summary.count_tests(records) == summary.count_tests([*records, *records[:1]]) == counts
     assert bool(summary.multiple_testing_note(records)) == (counts[0] > 0)
 
 
@@ -809,9 +811,12 @@ def test_the_sentence_on_chance():
         record | {"verdict": "partly", "registered_after_results": "yes"},
     ]
     assert summary.multiple_testing_note([record, *other]) == (
-        "Differences over seeds tested against zero: 1; with an interval without it: 0 (by chance alone at most 0.1); "
-        "left when corrected together (Holm, 5 %): 0; claims on them listed after the runs had been seen: 1; "
-        "undecided ones whose size the paper reports: 2; with seeds enough to show one as large in 80 % of tries: 1"
+        "Differences over seeds tested against zero: 1; "
+        "intervals that exclude zero: 0 (expected by chance alone: at most 0.1); "
+        "of these significant after correction for the number of tests (Holm, 5 %): 0; "
+        "claims on them listed after the results had been seen: 1; "
+        "undecided differences whose size the paper reports: 2; "
+        "of these with enough seeds to detect a difference of that size in 80 % of tries: 1"
     )
 
 
@@ -819,7 +824,7 @@ def test_an_undecided_difference_says_how_many_seeds_would_show_it():
     """Savings of 50 and 10 %, s.d. 0.283: 50 % is 1.77 deviations, which takes 5 seeds, 5 % takes 254; 0.004 % over 1000.
     Of ten seeds, half of them with 50 % and half with -10 %, the s.d. is 0.316: 50 % would have shown."""
     for compare in ("full", "direction"):
-        for reported, needed, text in ((0.5, 5, "some 5"), (0.05, 254, "some 254"), (0.00004, 1001, "over 1000")):
+        for reported, needed, text in ((0.5, 5, "about 5"), (0.05, 254, "about 254"), (0.00004, 1001, "over 1000")):
             found = verdict(SAVING, seeds((5, 9)), seeds((10, 10)), compare, reported=reported, tolerance=0.1)
             assert (found.status, found.seeds_needed) == (UNDECIDED, needed) and ReasonKind.CONTAINS_ZERO in whys(found)
             assert {"seeds": text} in [one.values for one in found.reasons if one.kind == ReasonKind.SEEDS_NEEDED]

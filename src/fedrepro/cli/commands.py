@@ -239,8 +239,8 @@ def docs(options: argparse.Namespace) -> int:
 
 def schema(options: argparse.Namespace) -> int:
     from fedrepro.config.json_schema import experiments_schema, settings_schema
-    from fedrepro.report.paper import of_artifacts
+    from fedrepro.report.paper import artifacts_schema
 
-    described = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": of_artifacts}[options.of]()
+    described = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}[options.of]()
     sys.stdout.write(json.dumps(described, indent=1) + "\n")
     return 0

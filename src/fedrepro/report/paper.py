@@ -1,4 +1,4 @@
-"""What a paper's artifacts consist of: the models behind `artifacts.yaml` and `claims.yaml` in its folder."""
+"""The model of a paper: its figures, tables and claims, as `artifacts.yaml` and `claims.yaml` in its folder declare them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -29,31 +29,29 @@ ARTIFACTS, CLAIMS, DIGITISED = "artifacts.yaml", "claims.yaml", "curves.json"  #
 ARTIFACT_KINDS = {
     "figures": ("Figure", "curves"),
     "tables": ("Table", None),
-}  # kinds in a folder: their class, and the usual one
-# of the workflow: a paper or an artifact of such a name could not be asked for
+}  # key in artifacts.yaml, also the package of the kinds -> the class of a kind, and the default kind
+# rules of the workflow, whose names no paper or artifact may have
 RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train")
-
-
 CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
 
 
 class Paper(Frozen):
-    """All of a paper."""
+    """A paper with its artifacts and claims."""
 
     title: str
     reference: str
-    curves_from: str = ""  # where the curves in curves.json were read, as captions say it; empty where there are none
-    proposed: tuple[str, ...] = ()  # the series that it stands up for; figures emphasise them
+    curves_from: str = ""  # for captions: the origin of curves.json; empty if there is no such file
+    proposed: tuple[str, ...] = ()  # the series of its own methods, which figures emphasise
     experiments: dict[str, DisplayOptions] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
     _folder: Path = PrivateAttr(Path())
-    _looks: dict[str, dict[str, SeriesStyle]] = PrivateAttr({})  # of each experiment's series
-    _changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})  # setting, in the paper, here, of each experiment
+    _styles: dict[str, dict[str, SeriesStyle]] = PrivateAttr({})  # experiment -> series -> style
+    _scale_changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})
 
     @model_validator(mode="after")
-    def _names_once(self) -> "Paper":
+    def _check_names(self) -> "Paper":
         keys = [*self.figures, *self.tables, VERDICTS, "numbers", *RULES]
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
@@ -61,121 +59,128 @@ class Paper(Frozen):
 
     @property
     def artifacts(self) -> list[str]:
-        """Figures, tables and the verdicts."""
+        """The names of all figures and tables, and of the table of verdicts."""
         return [*self.figures, *self.tables, VERDICTS]
 
-    def changes(self, experiment: str) -> list[tuple[str, str, str]]:
-        """What the scale changes of an experiment: setting, its value in the paper (empty: the default), its value here."""
-        return self._changes.get(experiment, [])
+    def scale_changes(self, experiment: str) -> list[tuple[str, str, str]]:
+        """Return the settings that the scale changes: name, value in the paper (empty: the default), value at the scale."""
+        return self._scale_changes.get(experiment, [])
 
     def artifact_of(self, claim: Claim) -> str:
-        """The figure or table beside which a claim stands; empty where the one that it names does not show its results."""
-        named = [claim.artifact] if claim.artifact else [*self.figures, *self.tables]
-        shows = [key for key in named if key in self.artifacts and key != VERDICTS]
-        return next((key for key in shows if set(claim.shown_sources) <= set(self[key].sources(self.figures))), "")
+        """Return the figure or table that a claim is shown with; empty if it names one that does not show its results."""
+        shown = [*self.figures, *self.tables]
+        candidates = [key for key in shown if not claim.artifact or claim.artifact == key]
+        return next((key for key in candidates if set(claim.shown_sources) <= set(self[key].sources(self.figures))), "")
 
     def calibrations_of(self, claim: Claim) -> dict[str, str]:
-        """Series of a claim -> what was chosen by what the paper reports of it."""
-        reported, found = claim.ref.resolved(self.experiments).reported, calibrated_curves(self.experiments)
-        told = {curve: [f"its curve in the paper was used to choose {what}" for what in used] for curve, used in found.items()}
-        return {label: "; ".join(told[reported[label]]) for label in claim.quantity.labels if reported.get(label) in told}
+        """Return series -> a sentence on the settings that were chosen by its curve in the paper, for the series of a claim."""
+        reported, calibrated = claim.ref.resolved(self.experiments).reported, calibrated_curves(self.experiments)
+        sentences = {}
+        for label in claim.quantity.labels:
+            choices = calibrated.get(reported.get(label, ""), [])
+            if choices:
+                sentences[label] = "; ".join(f"its curve in the paper was used to choose {choice}" for choice in choices)
+        return sentences
 
     def sources(self, keys: Iterable[str] | None = None) -> list[str]:
-        """The gathered results behind some artifacts (None: all, and the documents): an experiment's, or
-        `<experiment>-<study>`."""
-        found = self.shown_experiments if keys is None else []
+        """Return the gathered results behind some artifacts, or behind all artifacts and documents (None).
+
+        Each is the name of an experiment, or `<experiment>-<study>`.
+        """
+        names = self.shown_experiments if keys is None else []
         for key in self.artifacts if keys is None else keys:
-            found += (
-                [name for claim in self.claims.values() for name in claim.sources]
-                if key == VERDICTS
-                else self[key].sources(self.figures)
-            )
-        return list(dict.fromkeys(found))
+            if key == VERDICTS:
+                names += [name for claim in self.claims.values() for name in claim.sources]
+            else:
+                names += self[key].sources(self.figures)
+        return list(dict.fromkeys(names))
 
     def __getitem__(self, key: str) -> Figure | Table:
         return self.figures[key] if key in self.figures else self.tables[key]
 
     @property
     def shown_experiments(self) -> list[str]:
-        """Those that any artifact shows, as the documents list them."""
+        """The experiments that any artifact shows, in the order of the documents."""
         drawn = [name for figure in self.figures.values() for name in figure.experiments(self.figures)]
         drawn += [name for table in self.tables.values() for name in table.experiments]
         return list(dict.fromkeys([*drawn, *(claim.experiment for claim in self.claims.values())]))
 
 
 def read_paper(paper: str, params: Params) -> Paper:
-    """A paper's artifacts; every kind, series, measure, scale and curve that they name exists. Raises UserError."""
+    """Return a paper. Raise UserError if it names a kind, series, measure, scale or curve that does not exist."""
     folder, experiments = params.paper_settings[paper].folder, params.paper_settings[paper].experiments
     path = folder / ARTIFACTS
     values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
-    for room in ARTIFACT_KINDS:
-        values[room] = {key: parse_artifact(room, given, f"{path}: {room}.{key}") for key, given in _listed(values, room, path)}
-    claims = {key: parse_claim(given, f"{folder / CLAIMS}: {key}") for key, given in claims.items()}
+    for group in ARTIFACT_KINDS:
+        declared = _declarations(values, group, path)
+        values[group] = {key: parse_artifact(group, item, f"{path}: {group}.{key}") for key, item in declared.items()}
+    claims = {key: parse_claim(item, f"{folder / CLAIMS}: {key}") for key, item in claims.items()}
     spec = parse(Paper, values | {"claims": claims}, str(path))
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
-    spec._looks.update(palette.assign_styles(series, spec.proposed))
-    changed = {name: changed_settings(given, params.overlay(paper, name) or {}) for name, given in experiments.items()}
-    spec._changes.update(changed)
+    spec._styles.update(palette.assign_styles(series, spec.proposed))
+    for name, settings in experiments.items():
+        spec._scale_changes[name] = changed_settings(settings, params.overlay(paper, name) or {})
     checker = ReferenceChecker(
         str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures
     )
-    checker.at("proposed").check_names(
-        "series", spec.proposed, dict.fromkeys(label for own in series.values() for label in own)
-    )
+    labels = dict.fromkeys(label for choices in series.values() for label in choices)
+    checker.at("proposed").check_names("series", spec.proposed, labels)
     for name, shown in spec.experiments.items():
         checker.at("experiments", name).check_ref(ExperimentRef(experiment=name))
         if "name" in shown.model_fields_set and not shown.name.strip():
-            checker.at("experiments", name).fail("name: expected a text; leave the key out to show the experiment's own name")
-        _check_chosen(checker.at("experiments", name), spec.experiments[name])
-    for room in ARTIFACT_KINDS:
-        for key, item in getattr(spec, room).items():
-            item.check(checker.at(room, key))
+            checker.at("experiments", name).fail("name: expected a text. Leave the key out to show the experiment's own name.")
+        _check_calibration(checker.at("experiments", name), spec.experiments[name])
+    for group in ARTIFACT_KINDS:
+        for key, item in getattr(spec, group).items():
+            item.check(checker.at(group, key))
     for key, figure in spec.figures.items():
         checker.at("figures", key, "remarks").check_names("scale", figure.remarks, (ALL_SCALES, *checker.scales))
-    for key, item in spec.claims.items():
-        claimed = replace(checker, file=str(folder / CLAIMS), key=key)
-        item.check(claimed)
-        if not spec.artifact_of(item):
-            needed = " and ".join(item.shown_sources)
-            claimed.fail(f"artifact: {item.artifact or 'any figure or table'} has to show {needed}")
+    for key, claim in spec.claims.items():
+        claim_checker = replace(checker, file=str(folder / CLAIMS), key=key)
+        claim.check(claim_checker)
+        if not spec.artifact_of(claim):
+            needed = " and ".join(claim.shown_sources)
+            claim_checker.fail(f"artifact: {claim.artifact or 'any figure or table'} has to show {needed}")
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
 
 
-def _check_chosen(checker: ReferenceChecker, shown: DisplayOptions) -> None:
-    """Settings that are tried beside each other against one curve of the paper are a calibration until it is denied."""
+def _check_calibration(checker: ReferenceChecker, shown: DisplayOptions) -> None:
+    """Require `calibrated_on` if several series are compared with one curve of the paper, as in the choice of a setting."""
     curves = list(shown.reported.values())
-    if shown.calibrated_on is None and (several := sorted({curve for curve in curves if curves.count(curve) > 1})):
-        checker.fail(f"chose: say which settings were chosen by the paper's {', '.join(several)}; false: none")
+    several = sorted({curve for curve in curves if curves.count(curve) > 1})
+    if several and shown.calibrated_on is None:
+        checker.fail(f"calibrated_on: say which settings were chosen by the paper's {', '.join(several)}; false: none")
 
 
-def _listed(values: dict, room: str, path: Path) -> Iterable[tuple[str, Any]]:
-    given = values.get(room) or {}
-    if not isinstance(given, dict):
-        raise UserError(f"{path}: {room}: expected names with their settings")
-    return given.items()
+def _declarations(values: dict, group: str, path: Path) -> dict[str, Any]:
+    declared = values.get(group) or {}
+    if not isinstance(declared, dict):
+        raise UserError(f"{path}: {group}: expected names with their settings")
+    return declared
 
 
-def parse_artifact(room: str, values: Any, where: str) -> Figure | Table:
-    """A figure or a table by its `kind`. Raises UserError that names valid kinds and keys."""
+def parse_artifact(group: str, values: Any, where: str) -> Figure | Table:
+    """Return the figure or table that the settings `values` describe. `group` is figures or tables; `where` opens the message
+    of a UserError."""
     if not isinstance(values, dict):
         return values
-    name, usual = ARTIFACT_KINDS[room]
-    kind = values.get("kind", usual)
+    name, default = ARTIFACT_KINDS[group]
+    kind = values.get("kind", default)
     with error_prefix(f"{where}.kind"):
-        model = getattr(registry.find(f"report.{room}", kind), name)
+        model = getattr(registry.find(f"report.{group}", kind), name)
     return parse(model, {"kind": kind} | values, where)
 
 
 def read_papers(params: Params) -> dict[str, Paper]:
-    """Every paper's artifacts, by its name. Raises UserError."""
+    """Return all papers by name. Raises UserError."""
     return {paper: read_paper(paper, params) for paper in params.papers}
 
 
 def read_curves(spec: Paper) -> dict[str, Curve]:
-    """The paper's digitised curves by key: (round, value in 0..1). Raises UserError."""
+    """Return key -> digitised curve of the paper, as pairs of round and value in 0..1. Raises UserError."""
     if not spec.curves_from:
         return {}
     try:
@@ -183,7 +188,7 @@ def read_curves(spec: Paper) -> dict[str, Curve]:
         return {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
     except ValueError:
         raise UserError(
-            f"{spec._folder / DIGITISED}: expected key -> [rounds, values], whole numbers and numbers, as many of each"
+            f"{spec._folder / DIGITISED}: expected key -> [rounds, values], as many rounds (integers) as values (numbers)"
         ) from None
 
 
@@ -198,58 +203,59 @@ def _curves_text(spec: Paper) -> str:
 
 
 def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> PaperData:
-    """What the paper's artifacts are made from; `results` by experiment, and by `<experiment>-<study>`."""
-    return PaperData(spec.experiments, results, curves, spec.figures, spec._looks, spec.curves_from)
+    """Return what a paper's artifacts are made from. `results`: experiment, or `<experiment>-<study>` -> gathered results."""
+    return PaperData(spec.experiments, results, curves, spec.figures, spec._styles, spec.curves_from)
 
 
 def spec_digest(spec: Paper) -> str:
-    """Digest of all that a paper's files say of its artifacts and claims, with the looks of series and the curves."""
-    return provenance.value_digest([spec.model_dump_json(), repr(spec._looks), _curves_text(spec)])
+    """Return a digest of a paper's artifacts and claims, the styles of its series and its digitised curves."""
+    return provenance.value_digest([spec.model_dump_json(), repr(spec._styles), _curves_text(spec)])
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
-    """Name on the command line -> paper and artifact: `<paper>_<artifact>`, and the artifact's own name while only one paper
-    has it. Raises UserError where two long names meet."""
-    found: dict[str, tuple[str, str]] = {}
-    plain = [key for spec in specs.values() for key in spec.artifacts]
+    """Return target on the command line -> paper and artifact. An artifact has the target `<paper>_<artifact>`, and also its
+    own name if no other paper has an artifact of that name. Raise UserError if two artifacts have the same target."""
+    long: dict[str, tuple[str, str]] = {}
+    keys = [key for spec in specs.values() for key in spec.artifacts]
     for paper, spec in specs.items():
         if paper in RULES:
             raise UserError(f"params.yaml: papers: '{paper}' already names something else; choose another name")
         for key in spec.artifacts:
             name = f"{paper}_{key}"
-            if name in found or name in specs:
+            if name in long or name in specs:
                 raise UserError(
                     f"{spec._folder / ARTIFACTS}: '{name}' already names something else; choose another name for '{key}'"
                 )
-            found[name] = (paper, key)
-    once = {key: (paper, key) for paper, spec in specs.items() for key in spec.artifacts if plain.count(key) == 1}
-    return {key: what for key, what in once.items() if key not in specs and key not in found} | found
+            long[name] = (paper, key)
+    short = {key: (paper, key) for paper, key in long.values() if keys.count(key) == 1}
+    return {key: artifact for key, artifact in short.items() if key not in specs and key not in long} | long
 
 
-KINDS = {"Figure": "figures", "Table": "tables", "Quantity": "quantities"}  # class of all kinds -> their folder
+KINDS = {"Figure": "figures", "Table": "tables", "Quantity": "quantities"}  # class -> the package of its kinds
 
 
-def of_artifacts() -> Schema:
-    described = Paper.model_json_schema()
-    del described["properties"]["claims"]  # in claims.yaml, whose schema refers to this one
-    described["required"].remove("claims")
-    defs = described["$defs"]
-    for name, room in KINDS.items():
-        found = [_kind(room, kind, name) for kind in registry.names(f"report.{room}")]
-        for own in found:
-            defs |= own.pop("$defs", {})
-        defs[name] = {"anyOf": found}
-    laid_over = any_choice(own["properties"] for own in defs["Quantity"]["anyOf"])  # a cell's target or round at another scale
-    defs["Claim"]["properties"]["scales"]["additionalProperties"] = laid_over
-    for room in ARTIFACT_KINDS:
-        described["properties"][room]["propertyNames"] = NAMES
-    return without_titles(described)
+def artifacts_schema() -> Schema:
+    """Return the JSON schema of artifacts.yaml."""
+    schema = Paper.model_json_schema()
+    del schema["properties"]["claims"]  # in claims.yaml, whose schema refers to this one
+    schema["required"].remove("claims")
+    defs = schema["$defs"]
+    for name, package in KINDS.items():
+        kinds = [_kind_schema(package, kind, name) for kind in registry.names(f"report.{package}")]
+        for kind in kinds:
+            defs |= kind.pop("$defs", {})
+        defs[name] = {"anyOf": kinds}
+    changed = any_choice(quantity["properties"] for quantity in defs["Quantity"]["anyOf"])  # e.g. the target at another scale
+    defs["Claim"]["properties"]["scales"]["additionalProperties"] = changed
+    for group in ARTIFACT_KINDS:
+        schema["properties"][group]["propertyNames"] = NAMES
+    return without_titles(schema)
 
 
-def _kind(room: str, kind: str, name: str) -> Schema:
-    """One kind's settings; only the usual one need not be named."""
-    own = getattr(registry.find(f"report.{room}", kind), name).model_json_schema()
-    own["properties"]["kind"] = {"const": kind}
-    if room in ARTIFACT_KINDS and ARTIFACT_KINDS[room][1] == kind:
-        own["required"].remove("kind")
-    return own
+def _kind_schema(package: str, kind: str, name: str) -> Schema:
+    """Return the schema of one kind; the key `kind` is required except for the default kind."""
+    schema = getattr(registry.find(f"report.{package}", kind), name).model_json_schema()
+    schema["properties"]["kind"] = {"const": kind}
+    if package in ARTIFACT_KINDS and ARTIFACT_KINDS[package][1] == kind:
+        schema["required"].remove("kind")
+    return schema

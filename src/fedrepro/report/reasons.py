@@ -1,5 +1,4 @@
-"""Why a quantity has no number, and why a verdict is what it is: kinds, which code decides on, with the sentences that show
-them."""
+"""Reasons why a quantity has no value or a verdict is what it is: kinds for the code, sentences for readers."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,55 +6,57 @@ from typing import Any
 
 
 class ReasonKind(StrEnum):
-    """A kind of reason; its value is the sentence, with the reason's values in braces."""
+    """A kind of reason, with its sentence as a format string for the values of the reason."""
 
-    # of runs
+    # why there is no value
     DIVERGED = "{series}, {run}"
     UNMEASURED = "no {what} of {series}"
     UNPAIRED = "seed {seed}: no run of {series} with this seed"
-    TOO_SHORT = "a run that was measured in {rounds} has no mean of {smooth}"
+    TOO_SHORT = "a mean of {smooth} measured rounds needs longer runs (measured: {rounds})"
     NO_ROUND = "no value of {series} at round {round}"
-    DEAD = "in most rounds the activations of {series} do not differ at all, as where every unit is dead"
-    ONE_CLASS = "{series} answers with one class: {value} in the last {rounds} rounds of all seeds"
-    NO_TRAINING = "the new clients of {series} need no training"
+    DEAD = "in most rounds the activations of {series} do not differ between devices, as in a dead network"
+    ONE_CLASS = "{series} predicts a single class: {value} in the last {rounds} rounds of all seeds"
+    NO_TRAINING = "the new clients of {series} reach the target without training, so nothing can be saved"
     NOT_REACHED = "{series} does not reach {target} within {rounds} rounds"
     ONE_REACHES = "{series} does not reach {target} within {rounds} rounds; {other} does at {reached}"
-    CLIENTS_LATE = "{missing} of {total} new clients of {series} are not at {target} within {epochs} epochs"
-    # what cannot be compared
+    CLIENTS_LATE = "{missing} of {total} new clients of {series} do not reach {target} within {epochs} epochs"
+    # why the claim cannot be tested
     NOT_RUN = "{text}"
     NOT_TESTABLE = "{text}"
-    ENDS_EARLY = "our runs end at round {end}, the claim is about round {needed}"
-    PAPER_ONLY = "only differences are compared at this scale"
-    NO_SIGN = "a claim of no difference has no sign; its size is judged at scale paper only"
-    UNSTEADY = "the paper's own curves have this sign in {percent} % of their rounds: shorter runs say nothing about the end"
+    ENDS_EARLY = "our runs end at round {end}, but the claim is about round {needed}"
+    PAPER_ONLY = "only differences between series are compared at this scale"
+    NO_SIGN = "a claim of no difference has no direction, and its size is judged at scale paper only"
+    UNSTEADY = "the paper's own curves have this direction in only {percent} % of their rounds, so shorter runs cannot test it"
     # what the interval shows
-    ONE_SEED = "one seed has no interval"
+    ONE_SEED = "a single seed has no interval"
     CONTAINS_ZERO = "the interval of the difference contains zero"
-    ONE_CONTAINS_ZERO = "of the two differences that must exclude zero, the interval of at least one contains it"
-    NO_LEAD = "the interval contains zero and no lead as large as {least}"
-    NONE_AS_LARGE = "the interval contains zero and no difference as large as is reported"
+    ONE_CONTAINS_ZERO = "at least one of the two differences has an interval that contains zero"
+    NO_LEAD = "the interval contains zero, and the 90 % interval excludes a lead of {least} or more"
+    NONE_AS_LARGE = "the interval contains zero, and one more run would not come within the tolerance"
     AS_CLAIMED = "the direction is as claimed"
-    OPPOSITE = "the direction is not as claimed"
-    WIDE_TOLERANCE = "the direction is as reported; so wide a tolerance (over half of the difference) says no more"
+    OPPOSITE = "the direction is opposite to the claim"
+    WIDE_TOLERANCE = "the direction is as reported; the tolerance, over half of the difference, is too wide to judge the size"
     DIRECTION = "the direction is as reported"
-    BEYOND_TOLERANCE = "the direction is as reported, the interval reaches beyond what is allowed"
-    OVER_EDGE = "the interval reaches over the edge of the tolerance"
-    # what else is told
-    SIGN_ONLY = "only the sign is judged at this scale"
+    BEYOND_TOLERANCE = "the direction is as reported, but the interval is not entirely within the tolerance"
+    OVER_EDGE = "our runs show neither agreement within the tolerance nor a difference beyond it"
+    # remarks
+    SIGN_ONLY = "only the direction is judged at this scale"
     AT = "{text}"
     DISTANCE = "{gap} from the reported value, {allowed} allowed"
-    POWERED = "one as large as is reported would mostly show with {seeds} seeds"
-    SEEDS_NEEDED = "one as large as is reported would take {seeds} seeds to show"
+    POWERED = "{seeds} seeds would usually suffice to detect a difference of the reported size"
+    SEEDS_NEEDED = "{seeds} seeds would be needed to detect a difference of the reported size"
     CALIBRATED = "{series}: {text}"
     COPIES = "on {data}"
-    POOLED = "{panels} panels; {ahead} of {pairs} pairs of one seed ahead; probability of improvement {probability}"
-    SEEDS_ADDED = "{seeds} added after a look at {looked}"
-    LISTED_LATE = "listed after its runs had been seen"
+    SEEDS_ADDED = "{seeds} added after the results of {looked} had been seen"
+    POOLED = (
+        "{panels} panels; {ahead} of {pairs} pairs of runs with the same seed ahead; probability of improvement {probability}"
+    )
+    LISTED_LATE = "the claim was listed after the results of its runs had been seen"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason; `str` makes the sentence. `seeds`: those that it holds for, where it does not hold for all runs."""
+    """A reason; `str` gives its sentence. `seeds`: the seeds that it applies to; empty if it applies to all."""
 
     kind: ReasonKind
     values: dict[str, Any] = field(default_factory=dict)
@@ -67,10 +68,10 @@ class Reason:
 
 
 def make_reason(why: ReasonKind, **values: Any) -> Reason:
-    """A reason; several series are joined, numbers of rounds and seeds counted."""
+    """Return a reason; lists among the values, such as several series, are joined by "and"."""
     return Reason(why, {key: " and ".join(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
 def reasons_sentence(reasons: list[Reason]) -> str:
-    """All of them, each once."""
+    """Join the sentences of reasons, each once."""
     return "; ".join(dict.fromkeys(map(str, reasons)))

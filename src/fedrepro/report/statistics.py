@@ -1,4 +1,4 @@
-"""Reductions: from a run's curve to one number, from seeds to a mean with its interval. A cell names the one it used."""
+"""Reductions of a curve to one number, and of the numbers of several seeds to a mean with its interval."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -7,36 +7,34 @@ from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
-ROUNDING = 1e-12  # less is the rounding of float64, where numbers are about 1
-EPSILON = 1e-9  # the last bits of a number decide nothing: what lies on an edge lies on it
-POWER = 0.8  # of so many tries a difference is to show
-MAX_SEEDS = 1000  # seeds; nobody trains more
-MAX_EFFECT = 20.0  # standard deviations: two seeds show so large a difference (scipy is sure of it up to about here)
+ROUNDING = 1e-12  # smaller differences of numbers around 1 are rounding errors of float64
+EPSILON = 1e-9  # added to every threshold, so that rounding errors decide nothing
+POWER = 0.8  # share of tries in which a true difference shall be detected
+MAX_SEEDS = 1000  # nobody trains more
+MAX_EFFECT = 20.0  # in standard deviations; two seeds suffice for it, and scipy is accurate up to about here
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
-    """Mean of the values of the last `rounds` rounds; 1 is the last value. Round 0, before any training, counts only alone."""
+    """Return the mean of the last `rounds` rounds. Round 0, before any training, counts only if there is no other."""
     end = curve[-1][0]
     return mean([value for round, value in curve if round > max(0, end - rounds)] or [curve[-1][1]])
 
 
 def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
-    """Value at a round, averaged over the `smooth` rounds that end there, round 0 left out of a mean; None where the run is
-    shorter."""
+    """Return the value at a round, averaged over the `smooth` rounds that end there; None if the curve ends earlier. Round 0
+    counts only if `round` is 0."""
     values = [value for when, value in curve if round - smooth < when <= round and (when or not round)]
     return mean(values) if curve[-1][0] >= round and values else None
 
 
 def best(curve: Curve, smooth: int = 1) -> float:
-    """Highest value after round 0, averaged over the last `smooth` measured rounds; -inf where there are fewer."""
+    """Return the highest mean of `smooth` consecutive measured rounds, without round 0; -inf if there are fewer."""
     return max(smoothed(curve, smooth).values(), default=-math.inf)
 
 
 def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
-    """First round whose value, averaged over the last `smooth` measured rounds, is at least `target`; None if it never is.
-
-    A single value may be a spike: `smooth` > 1 asks for more. Round 0, before any training, does not count.
-    """
+    """Return the first round whose value, averaged over the last `smooth` measured rounds, is at least `target`; None if there
+    is none. Round 0, before any training, does not count."""
     return next((round for round, value in smoothed(curve, smooth).items() if value >= target - EPSILON), None)
 
 
@@ -73,7 +71,8 @@ class Estimate:
 
     @property
     def p(self) -> float | None:
-        """Of a mean of 0 (Student's t, two-sided); None for a single seed, and of what is counted, the same in every seed."""
+        """The p-value of a mean of 0 (Student's t, two-sided); None for a single seed, and if all values are the same number
+        other than 0."""
         if self.std is None:
             return None
         if self.std < ROUNDING:
@@ -83,9 +82,9 @@ class Estimate:
         return float(2 * stdtr(self.degrees or self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
 
     def seeds_needed(self, difference: float) -> int | None:
-        """How many seeds would show a true difference (not 0): in `POWER` of all tries their interval would lie on its side of
-        zero, were the scatter over seeds what it is here (the power of a t test, by the noncentral t distribution). `MOST` + 1
-        where `MOST` do not suffice; None for a single seed, whose scatter is not known."""
+        """Return how many seeds would detect a true `difference` other than 0: in `POWER` of all tries, the interval would
+        exclude zero, given the standard deviation found here (power of a t test, noncentral t distribution). `MAX_SEEDS` + 1
+        if `MAX_SEEDS` do not suffice; None for a single seed, which has no standard deviation."""
         if self.std is None:
             return None
         from scipy.special import nctdtr, stdtrit
@@ -98,15 +97,15 @@ class Estimate:
         """Return the upper bound of the one-sided interval of a level; infinite for a single seed."""
         return math.inf if self.standard_error is None else self.mean + self.quantile(level) * self.standard_error
 
-    def side(self, of: float = 0.0) -> int:
-        """1 where the whole interval lies above a value, -1 where it lies below, 0 where that cannot be said."""
-        if self.half_width is None:
+    def side(self, value: float = 0.0) -> int:
+        """Return 1 if the whole interval lies above `value`, -1 if it lies below, else 0, as for a single seed."""
+        if self.low is None or self.high is None:
             return 0
-        return (self.low > of + EPSILON) - (self.high < of - EPSILON)
+        return (self.low > value + EPSILON) - (self.high < value - EPSILON)
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and sample standard deviation over seeds (at least one value)."""
+    """Return the mean and sample standard deviation of at least one value."""
     centre = mean(values)
     if len(values) == 1:
         return Estimate(centre, None, 1)
@@ -114,15 +113,15 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def curve_distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
-    """Root mean squared difference of two curves over the rounds that both have, each averaged over `smooth` measured ones, and
-    how many those are. None without a round in common."""
+    """Return the root mean squared difference of two curves over the rounds that both have, and the number of these rounds;
+    None if there are none. Both curves are averaged over `smooth` measured rounds first."""
     ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
     return (math.sqrt(mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
 
 
 def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
-    """Round -> mean of the `smooth` measured values that end there; round 0 and the first `smooth` - 1 values are left out."""
+    """Return round -> mean of the `smooth` measured values that end there, without round 0 and the first rounds."""
     values = [(round, value) for round, value in curve if round > 0]
     return {values[i][0]: mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
 

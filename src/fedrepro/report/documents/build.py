@@ -1,4 +1,4 @@
-"""The documents of a scale, which gather everything: the pages, `report.tex`, and the metrics for DVC."""
+"""The documents of a scale over all papers: the pages, `report.tex`, and `metrics.json` for DVC."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +10,10 @@ from fedrepro.report.paper import Paper
 
 
 def write_documents(specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]]) -> None:
-    """All documents of a scale, from the artifacts below `folder`. `hours`: paper -> experiment -> core hours of the runs that
-    are not finished."""
+    """Write all documents of a scale into `folder` (reports/<scale>), from the artifacts below it.
+
+    `hours`: paper -> experiment -> core hours of the runs that are not finished.
+    """
     papers = [collect(key, spec, folder / key, hours.get(key, {})) for key, spec in specs.items()]
     html.write(papers, folder)
     latex_report.write(papers, folder)

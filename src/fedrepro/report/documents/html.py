@@ -1,9 +1,8 @@
-"""The pages: `reports/<scale>/index.html` over all papers, and one for each, `reports/<scale>/<paper>/index.html`.
+"""The HTML pages of a scale: `reports/<scale>/index.html` over all papers, and `reports/<scale>/<paper>/index.html` for each.
 
-They need no server and no network; the script filters and unfolds, and without it all is there too. Pictures are the files that
-lie beside the page, not copies inside it: inlined, four papers' would make pages of megabytes, stored anew with every change of
-a word, and the same bytes twice in a clone. So a scale's folder is passed on as a whole. No date of making stands on them: made
-again from the same runs they have the same bytes.
+They need no server and no network. The script only filters and unfolds; without it everything is visible. Pictures are linked,
+not inlined: with four papers' pictures in them, pages of megabytes would be committed again with every change of a word. So a
+scale's folder must be copied as a whole. Pages hold no build date, so that the same runs give the same bytes.
 """
 
 import re
@@ -20,19 +19,20 @@ from fedrepro.report.verdicts.summary import PAPER, multiple_testing_note, summa
 
 
 def write(papers: list[PaperContent], folder: Path) -> None:
-    """Of each `Content` below `folder`, reports/<scale>."""
+    """Write the pages of all papers into `folder`, reports/<scale>."""
     views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
     templates.filters |= {"unbroken": with_no_break_spaces}
-    words = {
+    templates.globals |= {
         "rules": RULES,
         "spread": SPREAD,
         "no_claim": NO_CLAIM,
         "none_listed": NONE_LISTED,
-        "unjudged_words": page_view.UNJUDGED,
+        "unjudged_statuses": page_view.UNJUDGED,
+        "version": gathered.version_text(),
     }
-    tools = (
+    functions = (
         tally,
         summary,
         multiple_testing_note,
@@ -42,11 +42,11 @@ def write(papers: list[PaperContent], folder: Path) -> None:
         page_view.command,
         collect_settings,
     )
-    templates.globals |= words | {"version": gathered.version_text()} | {tool.__name__: tool for tool in tools}
+    templates.globals |= {function.__name__: function for function in functions}
     rows = [
         (name if by == PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
         for paper in views
-        for name, by, counts in paper.by
+        for name, by, counts in paper.tallies_by_origin
     ]
     shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
     page = templates.get_template("overview.html.j2").render(shared)
@@ -57,5 +57,5 @@ def write(papers: list[PaperContent], folder: Path) -> None:
 
 
 def with_no_break_spaces(text: str) -> str:
-    """With no line break before a percent sign, after ±, or within short brackets."""
+    """Prevent line breaks before a percent sign, after ±, and within short brackets."""
     return re.sub(r" (?=%)|(?<=±) |(?<=\(\d) |(?<=\(n) | (?=\d+\))", "\N{NO-BREAK SPACE}", text)

@@ -1,4 +1,4 @@
-"""`report.tex`: all of a scale for LaTeX, of which `typeset.py` makes a PDF."""
+"""`report.tex`: all results of a scale as a LaTeX document, from which `pdf.py` makes a PDF."""
 
 from pathlib import Path
 
@@ -10,13 +10,13 @@ from fedrepro.report.verdicts import summary
 
 
 def write(papers: list[PaperContent], folder: Path) -> None:
-    """`<folder>/report.tex`; it takes in the figures and tables that lie below the folder."""
-    templates = environment(**BRACKETS)
+    """Write `<folder>/report.tex`, which includes the figures and tables below the folder."""
+    templates = environment(options=BRACKETS)
     templates.filters["tex"] = escape
     note = next(iter(papers[0].results.values())).note
-    told = {"papers": papers, "scale": note["scale"], "note": note["scale_note"], "origin": _origin, "tally": _tally}
-    told["settings"] = _settings
-    text = templates.get_template("report.tex.j2").render(told)
+    values = {"papers": papers, "scale": note["scale"], "note": note["scale_note"]}
+    functions = {"origin": _origin, "tally": _tally, "settings": _settings}
+    text = templates.get_template("report.tex.j2").render(values | functions)
     (folder / "report.tex").write_text(text, encoding="utf-8")
 
 
@@ -25,10 +25,12 @@ def _origin(paper: PaperContent) -> str:
 
 
 def _settings(paper: PaperContent) -> str:
-    """The table of what the scale changes of the paper's settings; empty where it changes none."""
-    names = [name for name, found in paper.results.items() if not found.missing_reason]
-    rows = [[name, path, usual or "(default)", here] for name in names for path, usual, here in paper.spec.changes(name)]
-    columns, caption = ["Experiment", "Setting", "In the paper", "Here"], "What this scale changes of the settings."
+    """Return the table of settings that the scale changes; empty if it changes none."""
+    rows = []
+    for name, results in paper.results.items():
+        if not results.missing_reason:
+            rows += [[name, key, usual or "(default)", here] for key, usual, here in paper.spec.scale_changes(name)]
+    columns, caption = ["Experiment", "Setting", "In the paper", "Here"], "Settings of the paper that this scale changes."
     shares, label = (0.2, 0.28, 0.2, 0.2), f"tab:{paper.name}-settings"
     return long_table(columns, rows, shares, caption, label, _origin(paper)) if rows else ""
 

@@ -1,4 +1,4 @@
-"""A notebook for any figure of any paper, to go on from its numbers: written from one template, executed where it lies."""
+"""Jupyter notebooks for figures: the runs and curves behind a figure, and the figure, as a start for own analyses."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,13 +41,13 @@ figure_image(paper, figure, scale)"""
 
 
 def write(target: str, params: Params, path: Path | None = None) -> Path:
-    """The notebook of a figure, not executed, into `path` or the scale's reports. Raises UserError for what is no figure, and
-    where a file is there already: it may have been worked on."""
+    """Write the notebook of a figure, not executed, to `path` or below the scale's reports, and return its path. Raise
+    UserError if there is no such figure, or if the file exists: the user may have changed it."""
     specs = spec.read_papers(params)
-    named = {name: what for name, what in spec.targets(specs).items() if what[1] in specs[what[0]].figures}
-    if target not in named:
-        raise unknown_name("figure", target, named, "; `fedrepro list` shows all")
-    paper, figure = named[target]
+    figures = {name: (paper, key) for name, (paper, key) in spec.targets(specs).items() if key in specs[paper].figures}
+    if target not in figures:
+        raise unknown_name("figure", target, figures, "; `fedrepro list` shows all")
+    paper, figure = figures[target]
     path = path or notebook_path(params.scale, paper, figure)
     if path.exists():
         raise UserError(f"{path}: already exists and was left unchanged; choose another file with --out")
@@ -56,47 +56,47 @@ def write(target: str, params: Params, path: Path | None = None) -> Path:
 
 
 def notebook_path(scale: str, paper: str, figure: str) -> Path:
-    """Where the pipeline puts the notebook of a figure."""
+    """Return the path of the notebook of a figure in the pipeline."""
     return Path("reports", scale, "notebooks", f"{paper}_{figure}.ipynb")
 
 
 def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbformat.NotebookNode:
-    """The template, filled in: the runs and curves behind the figure, all seeds, then the figure as the pipeline draws it."""
-    drawn = specification.figures[figure]
-    text = f"# {figure}: {drawn.title}\n\n{specification.title}, scale {scale}. What is loaded: `help(results)`."
+    """Return the notebook of a figure: the runs and curves of all seeds behind it, then the figure as the pipeline draws it."""
+    shown = specification.figures[figure]
+    text = f"# {figure}: {shown.title}\n\n{specification.title}, scale {scale}. What is loaded: `help(results)`."
     cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
-    for name in drawn.sources(specification.figures):
+    for name in shown.sources(specification.figures):
         cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
-        if split_results_name(name)[1]:  # a study's table has columns of its own
+        if split_results_name(name)[1]:  # the table of a study has other columns
             cells.append(new_code_cell("curves"))
             continue
         measure = specification.experiments.get(name, DisplayOptions()).measure
         cells += [new_code_cell(f"measure = {measure!r}\n{LAST}"), new_code_cell(DRAWN)]
     cells += [new_markdown_cell("## The figure"), new_code_cell(WHOLE)]
     for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"  # not drawn anew each time
-    made = {"fedrepro": {"cells": _cells(cells)}}  # by which `worked_on` tells
+        cell["id"] = f"cell-{number}"  # nbformat draws a random one
+    digest = {"fedrepro": {"cells": _cells_digest(cells)}}  # for `has_user_changes`
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | made)
+    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | digest)
 
 
 def has_user_changes(path: Path) -> bool:
-    """Whether a notebook is there whose cells are not those that were written."""
+    """Return whether a notebook exists whose cells differ from the ones that were written."""
     if not path.exists():
         return False
     try:
-        found = nbformat.read(path, as_version=4)
+        notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a notebook; delete it and run again") from error
-    return found.metadata.get("fedrepro", {}).get("cells") != _cells(found.cells)
+        raise UserError(f"{path}: cannot be read as a notebook. Delete it and run again.") from error
+    return notebook.metadata.get("fedrepro", {}).get("cells") != _cells_digest(notebook.cells)
 
 
-def _cells(cells: list) -> str:
+def _cells_digest(cells: list) -> str:
     return value_digest([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
 def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
-    """Run all cells in the folder of `out` and save there. Raises nbclient.exceptions.CellExecutionError where a cell fails."""
+    """Run all cells in the folder of `out` and save the notebook there. Raise CellExecutionError if a cell fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
     quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
     where = {"metadata": {"path": str(out.parent)}}
@@ -105,15 +105,15 @@ def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
 
 
 def figure_image(paper: str, figure: str, scale: str) -> "Figure":
-    """A figure as the pipeline draws it, from wherever in the repository the working folder lies."""
+    """Return a figure as the pipeline draws it. The working folder may be any folder of the repository."""
     from fedrepro.report.figures import _layout
 
     top = repository_root()
     specification = spec.read_paper(paper, read_params(top / "params.yaml"))
     stored = LazyResults(top / "reports" / scale / paper / "data")
     _layout.set_print_style()
-    found = spec.paper_data(specification, stored, spec.read_curves(specification))
-    return _layout.compose(specification.figures[figure], found)
+    evidence = spec.paper_data(specification, stored, spec.read_curves(specification))
+    return _layout.compose(specification.figures[figure], evidence)
 
 
 def _save(notebook: nbformat.NotebookNode, path: Path) -> None:

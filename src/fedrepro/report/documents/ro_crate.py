@@ -1,5 +1,5 @@
-"""A scale's results as a Provenance Run RO-Crate: one archive with workflow, settings, runs and artifacts, that says which came
-from which (https://w3id.org/ro/wfrun/provenance/0.5)."""
+"""The results of a scale as a Provenance Run RO-Crate: an archive with workflow, settings, runs and artifacts, and metadata on
+which was made from which (https://w3id.org/ro/wfrun/provenance/0.5)."""
 
 import importlib.metadata
 from collections.abc import Iterable, Mapping
@@ -26,9 +26,9 @@ PROFILES = {
     "https://w3id.org/ro/wfrun/provenance/0.5": "Provenance Run Crate",
     "https://w3id.org/workflowhub/workflow-ro-crate/1.0": "Workflow RO-Crate",
 }
-STEPS = {  # script -> what it does
+STEPS = {  # script -> description
     "train": "Train one run",
-    "study": "Ask something of finished runs",
+    "study": "Evaluate finished runs",
     "artifacts": "Gather results, make figures, tables and verdicts",
     "page": "Write the documents of a scale",
 }
@@ -49,7 +49,7 @@ KINDS = {
     ".toml": "application/toml",
     ".yaml": "application/yaml",
 }
-LONGEST = 300  # letters of a text: names of data and hardware come from files that anybody may have written
+LONGEST = 300  # characters of a text: names of data and hardware come from files that anybody may have written
 
 
 def write(
@@ -59,14 +59,21 @@ def write(
     reports: Path,
     out: Path,
 ) -> None:
-    """Write `out`, a zip, from the repository's top folder. `reports` is reports/<scale>; `gathered` and `shown`, what was
-    gathered for a paper there and which artifacts it has."""
+    """Write the crate as the zip file `out`. The working folder must be the top folder of the repository.
+
+    Args:
+        papers: name -> paper.
+        gathered: paper -> the runs and studies behind each of its gathered results.
+        shown: paper -> its artifacts that show something.
+        reports: reports/<scale>.
+        out: the zip file.
+    """
     crate = Crate(f"fedrepro, scale {reports.name}")
     for paper, specification in papers.items():
         crate.add_paper(specification, gathered[paper], shown[paper], reports / paper)
     pages = sorted(reports.rglob("index.html"))
     documents = [reports / name for name in DOCUMENTS if (reports / name).exists()]
-    crate.act("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
+    crate.add_action("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out) as temporary:
@@ -74,10 +81,10 @@ def write(
 
 
 class Crate:
-    """The archive while it grows: files once each, one action for each thing that was done."""
+    """A crate under construction. Each file is added once, and each execution of a step is an action."""
 
     def __init__(self, name: str) -> None:
-        self.crate = ROCrate(version="1.1")
+        self.crate: Any = ROCrate(version="1.1")  # its methods are annotated with tuples that they return for several entities
         self.crate.metadata.extra_terms["resourceUsage"] = "https://w3id.org/ro/terms/workflow-run#resourceUsage"
         self.files: dict[Path, Entity] = {}
         self.runs: set[Path] = set()
@@ -91,14 +98,14 @@ class Crate:
         root["license"] = self.license
         root["author"] = self._entity("#authors", "Organization", name="the fedrepro authors")
         root["conformsTo"] = [self._entity(key, "CreativeWork", name=text, version=key[-3:]) for key, text in PROFILES.items()]
-        self._code()
+        self._add_code()
 
     def _entity(self, key: str, kind: str, **properties: Any) -> Entity:
-        own = {name: _short(value) for name, value in properties.items()}
-        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **own}))
+        short = {name: _short(value) for name, value in properties.items()}
+        return self.crate.add(ContextEntity(self.crate, key, properties={"@type": kind, **short}))
 
-    def _code(self) -> None:
-        """The workflow, the files that it consists of, and its settings."""
+    def _add_code(self) -> None:
+        """Add the workflow, its files and its settings."""
         self.workflow = self.crate.add_workflow(
             "Snakefile",
             "Snakefile",
@@ -120,7 +127,7 @@ class Crate:
         self.settings = self.file(Path("params.yaml"))
 
     def file(self, path: Path) -> Entity:
-        """A file of the archive, under its path in the repository."""
+        """Return the entity of a file, which is added under its path in the repository."""
         if path not in self.files:
             properties: dict[str, Any] = {"name": _short(path.name)}
             if path in TOOLS.values():
@@ -129,8 +136,8 @@ class Crate:
             self.files[path] = self.crate.add_file(path, path.as_posix(), properties=properties)
         return self.files[path]
 
-    def act(self, step: str, name: str, used: Iterable[Entity], made: Iterable[Path], **more: Any) -> Entity:
-        """Something that a step did."""
+    def add_action(self, step: str, name: str, used: Iterable[Entity], made: Iterable[Path], **more: Any) -> Entity:
+        """Add an execution of a step, with the entities that it used and the files that it made."""
         results = [self.file(path) for path in made]
         self.made |= dict(zip(made, results, strict=True)) if step in ("artifacts", "page") else {}
         properties = {
@@ -147,35 +154,38 @@ class Crate:
         return action
 
     def add_paper(self, specification: Paper, gathered: Iterable[ResultSources], shown: Iterable[str], folder: Path) -> None:
-        """A paper's runs, studies and artifacts. What was not run is left out."""
-        there = {given.note["experiment"]: given for given in gathered if given.series}
-        for given in there.values():
-            for run in _folders(given):
+        """Add a paper's runs, studies and artifacts, without the experiments that were not run."""
+        finished = {sources.note["experiment"]: sources for sources in gathered if sources.series}
+        for sources in finished.values():
+            for run in _run_folders(sources):
                 self.add_run(run)
-        for name, given in there.items():
-            used = [self.file(path) for path in _once(_file(run, "metrics.csv") for run in _folders(given))]
-            if given.tables is not None:
-                made = _once(_file(path.parent, path.name) for paths in given.tables.values() for path in paths)
-                self.act("study", f"{name}: study", used, made)
+        for name, sources in finished.items():
+            used = [self.file(path) for path in _unique(_stored_file(run, "metrics.csv") for run in _run_folders(sources))]
+            if sources.tables is not None:
+                tables = [path for paths in sources.tables.values() for path in paths]
+                made = _unique(_stored_file(path.parent, path.name) for path in tables)
+                self.add_action("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
-            self.act("artifacts", f"{name}: gathered", used, [folder / "data" / f"{name}.{end}" for end in ("csv", "json")])
+            data = [folder / "data" / f"{name}.{ending}" for ending in ("csv", "json")]
+            self.add_action("artifacts", f"{name}: gathered", used, data)
         for key in shown:
-            used = [self.file(folder / "data" / f"{name}.csv") for name in specification.sources([key]) if name in there]
-            self.act("artifacts", key, used, [folder / name for name in artifacts.artifact_files(specification, key)])
+            used = [self.file(folder / "data" / f"{name}.csv") for name in specification.sources([key]) if name in finished]
+            files = [folder / name for name in artifacts.artifact_files(specification, key)]
+            self.add_action("artifacts", key, used, files)
 
     def add_run(self, folder: Path) -> None:
-        """One training, once, with the settings that it had and the time that it took."""
+        """Add the training of a run, unless it was added before, with its settings and its duration."""
         if folder in self.runs:
             return
         self.runs.add(folder)
         record = integrity.load_record(folder)
         environment = record["environment"]
-        told = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
-        key = provenance.value_digest([record["dataset"], record["data"]], 12)  # two data sets are never one entity
+        description = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
+        key = provenance.value_digest([record["dataset"], record["data"]], 12)  # different data sets are different entities
         data = self._entity(f"#data-{key}", "CreativeWork", name=record["dataset"], identifier=record["data"])
         files = [] if is_kept(folder) else [name for name in RESULT_FILES if name != "config.json" and (folder / name).exists()]
-        used = [self.file(_file(folder, "config.json")), data]
-        more: dict[str, Any] = {"description": told}
+        used = [self.file(_stored_file(folder, "config.json")), data]
+        more: dict[str, Any] = {"description": description}
         if "seconds" in record:
             more["resourceUsage"] = self._entity(
                 f"#seconds-{folder.name}",
@@ -185,23 +195,24 @@ class Crate:
                 unitCode="http://qudt.org/vocab/unit/SEC",
                 value=str(record["seconds"]),
             )
-        self.act("train", folder.name, used, [folder / name for name in files] or [_file(folder, "metrics.csv")], **more)
+        made = [folder / name for name in files] or [_stored_file(folder, "metrics.csv")]
+        self.add_action("train", folder.name, used, made, **more)
 
     def close(self) -> None:
-        """The run of the whole workflow, with its steps."""
+        """Add the run of the whole workflow, with its steps."""
         done = {step: actions for step, actions in self.actions.items() if actions}
         controls = []
         for position, (step, actions) in enumerate(done.items(), 1):
             tool = self.file(TOOLS[step])
             properties = {"name": STEPS[step], "position": str(position), "workExample": tool}
-            how = self._entity(f"#step-{step}", "HowToStep", **properties)
-            self.workflow.append_to("step", how)
+            how_to = self._entity(f"#step-{step}", "HowToStep", **properties)
+            self.workflow.append_to("step", how_to)
             self.workflow.append_to("hasPart", tool)
             for action in actions:
-                named = {"name": f"orchestrated {action.id[1:]}", "instrument": how, "object": action}
+                named = {"name": f"orchestrated {action.id[1:]}", "instrument": how_to, "object": action}
                 controls.append(self._entity(f"#control-{action.id[1:]}", "ControlAction", **named))
-        self._parameter("settings", "input", [self.settings])
-        self._parameter("artifacts", "output", list(self.made.values()))
+        self._add_parameter("settings", "input", [self.settings])
+        self._add_parameter("artifacts", "output", list(self.made.values()))
         whole = {"name": f"Run of {self.crate.name}", "actionStatus": DONE}
         whole |= {"description": "All steps of this scale", "object": self.settings, "result": list(self.made.values())}
         run = self.crate.add_action(self.workflow, "#run", properties=whole)
@@ -213,39 +224,39 @@ class Crate:
         mentioned = [run, *(action for actions in done.values() for action in actions)]
         self.crate.root_dataset["mentions"] = mentioned
 
-    def _parameter(self, name: str, way: str, files: list[Entity]) -> None:
+    def _add_parameter(self, name: str, direction: str, files: list[Entity]) -> None:
         parameter = self.crate.add_formal_parameter(name, "File", f"#{name}", properties={"workExample": _one_or_all(files)})
-        self.workflow[way] = parameter
+        self.workflow[direction] = parameter
         for file in files:
             file["exampleOfWork"] = parameter
 
 
 def _one_or_all(entities: list[Entity]) -> Entity | list[Entity] | None:
-    """As JSON-LD likes them: one stands alone."""
+    """Return a value for JSON-LD, in which a single entity is not a list."""
     return entities[0] if len(entities) == 1 else entities or None
 
 
-def _file(folder: Path, name: str) -> Path:
-    """A file in a run's folder; of a kept run the paper's file that holds what it would."""
+def _stored_file(folder: Path, name: str) -> Path:
+    """Return the path of a file of a run; for a kept run, of the paper's file that holds its content."""
     if not is_kept(folder):
         return folder / name
     return folder.parent / {"config.json": RUNS, "metrics.csv": METRICS}.get(name, STUDIES)
 
 
-def _once(paths: Iterable[Path]) -> list[Path]:
+def _unique(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
-def _folders(given: ResultSources) -> list[Path]:
-    return [folder for folders in given.series.values() for folder in folders]
+def _run_folders(sources: ResultSources) -> list[Path]:
+    return [folder for folders in sources.series.values() for folder in folders]
 
 
 def _sources(folder: str) -> list[Path]:
-    """The files below a folder; a link may lead to anything."""
+    """Return the files below a folder, without links, which may lead anywhere."""
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and not path.is_symlink()]
     return [path for path in files if "__pycache__" not in path.parts]
 
 
 def _short(value: Any) -> Any:
-    """A text on one line and of bounded length; anything else as it is."""
+    """Return a text on one line and of bounded length; other values unchanged."""
     return " ".join(value.split())[:LONGEST] if isinstance(value, str) else value

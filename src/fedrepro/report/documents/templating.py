@@ -1,10 +1,11 @@
-"""Templates of the documents."""
+"""The Jinja environment of the documents."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
 
-# where a document has braces of its own
+# delimiters for documents in which braces have a meaning
 BRACKETS = {
     "block_start_string": "<%",
     "block_end_string": "%>",
@@ -15,13 +16,14 @@ BRACKETS = {
 }
 
 
-def environment(loader: jinja2.BaseLoader | None = None, **options: Any) -> jinja2.Environment:
-    """Of the folder `templates`, or another loader's; a name that a template does not get is an error."""
+def environment(autoescape: bool = False, options: Mapping[str, Any] | None = None) -> jinja2.Environment:
+    """Return an environment for the folder `templates`, in which an undefined name is an error."""
     return jinja2.Environment(
-        loader=loader or jinja2.PackageLoader("fedrepro.report"),
+        loader=jinja2.PackageLoader("fedrepro.report"),
+        autoescape=autoescape,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        **options,
+        **options or {},
     )

@@ -1,5 +1,5 @@
-"""Numbers computed from one or two series of an experiment, seed by seed: what claims are held against and bars show. One small
-file per kind, with its own class `Quantity`; `base.py` says what one has."""
+"""Quantities: numbers computed per seed from one or two series of an experiment, which claims are compared with and bars show.
+Each module but `base` is one kind and has a class `Quantity`."""
 
 from typing import Any
 
@@ -10,15 +10,14 @@ from fedrepro.report.quantities.base import Quantity
 
 
 def parse_quantity(values: Any, where: str) -> Quantity:
-    """The cell that `values` describe, by their `kind`. Raises UserError."""
-    return (
-        values
-        if isinstance(values, Quantity)
-        else parse(quantity_class(values.get("kind") if isinstance(values, dict) else None, where), values, where)
-    )
+    """Return the quantity that the settings `values` describe; `where` opens the message of a UserError."""
+    if isinstance(values, Quantity):
+        return values
+    kind = values.get("kind") if isinstance(values, dict) else None
+    return parse(quantity_class(kind, where), values, where)
 
 
 def quantity_class(kind: str | None, where: str) -> type[Quantity]:
-    """The class of a kind. Raises UserError that lists the valid ones."""
+    """Return the class of a kind. Raise UserError with the valid kinds if there is no such kind."""
     with error_prefix(f"{where}.kind"):
-        return registry.find("report.quantities", kind).Quantity
+        return registry.find("report.quantities", str(kind)).Quantity

@@ -1,9 +1,9 @@
-"""What every kind of quantity has: a number for each seed, or the reasons why there is none, and how it is printed."""
+"""The base classes of quantities."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core.formatting import count
@@ -17,52 +17,52 @@ from fedrepro.report.statistics import Curve, Estimate, estimate
 
 @dataclass(frozen=True)
 class Expected:
-    """What a claim that reports a word says of the contrasts of its quantity: on which side of zero they all lie."""
+    """What a reported word such as "higher" means: the sign that all contrasts of the quantity must have."""
 
     sign: int = 1
-    tested: bool = True  # against zero, so that there is a p
-    is_lead: bool = False  # so that one below `minimum_lead` counts as none
+    tested: bool = True  # against zero, so that the verdict has a p-value
+    is_lead: bool = False  # whether a lead below `minimum_lead` counts as none
 
 
 class Quantity(Frozen):
-    """A number of one series, or of one beside its baseline."""
+    """A number per seed, computed from one series of an experiment or from a series and its baseline."""
 
     kind: str
     series: str
 
     contrast: ClassVar[bool] = False  # whether its sign says which of two series is better
-    from_curves: ClassVar[bool] = True  # whether it follows from curves
-    study: ClassVar[str | None] = None  # whose gathered results it reads; None: the experiment's own
+    from_curves: ClassVar[bool] = True  # whether the curves of a measure suffice to compute it
+    study: ClassVar[str | None] = None  # the study whose results it reads; None: the results of the experiment itself
 
     def unit(self, measure: Measure) -> Unit:
         raise NotImplementedError
 
     def label(self, measure: Measure) -> str:
-        """What an axis is called."""
+        """Return the label of an axis."""
         raise NotImplementedError
 
     def description(self, measure: Measure) -> str:
-        """A sentence on the number, where the axis does not say it all."""
+        """Return a sentence for the caption that completes the axis label; empty if the label suffices."""
         return ""
 
     @property
     def labels(self) -> list[str]:
-        """The series that it needs: its own, and the baseline where it has one."""
+        """The labels of the series that it is computed from: its series, then its baseline if it has one."""
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
     @property
     def other_experiments(self) -> list[str]:
-        """The experiments whose results it needs beside those of the claim's own."""
+        """The experiments that it needs in addition to the claim's."""
         return []
 
     @property
     def unshown_experiments(self) -> list[str]:
-        """Those of `others` that say only whether there is anything to compare."""
+        """The `other_experiments` that only decide whether the quantity can be computed, and are not part of its value."""
         return []
 
     @property
     def expected(self) -> dict[str, Expected]:
-        """What a claim may report in place of a number."""
+        """The words that a claim may report in place of a number, with their meaning."""
         return {}
 
     @property
@@ -71,105 +71,106 @@ class Quantity(Frozen):
         return True
 
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
-        """That series, study and measure exist."""
+        """Raise UserError unless the experiment has the series, and its study or measure."""
         if self.study:
             checker.check_study(ref.experiment, self.study, self.labels)
         else:
             checker.check_ref(ref, self.labels)
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
-        """Between which numbers it lies."""
+        """Return the lowest and the highest possible value."""
         return -math.inf, math.inf
 
-    def evaluate(self, panel: ExperimentView) -> tuple[list[float], list[Reason]]:
-        """The value of each seed, of two series always of the same seed; without values the reasons."""
-        reasons = self.diverged(panel) or self.missing(panel) or self.missed_target(panel)
-        return ([], reasons) if reasons else (self.values(panel), [])
+    def evaluate(self, view: ExperimentView) -> tuple[list[float], list[Reason]]:
+        """Return one value per seed, in the order of seeds, or no values and the reasons why. Two series are paired by seed."""
+        reasons = self.diverged(view) or self.missing(view) or self.missed_target(view)
+        return ([], reasons) if reasons else (self.values(view), [])
 
-    def values(self, panel: ExperimentView) -> list[float]:
-        """The same where no reason speaks against it."""
+    def values(self, view: ExperimentView) -> list[float]:
+        """Return one value per seed, if `diverged`, `missing` and `missed_target` return no reasons."""
         raise NotImplementedError
 
-    def diverged(self, panel: ExperimentView) -> list[Reason]:
-        """Which of the runs that it needs diverged."""
+    def diverged(self, view: ExperimentView) -> list[Reason]:
+        """Return a reason for each diverged run among those that the quantity needs."""
         return [
             make_reason(ReasonKind.DIVERGED, series=label, run=run)
             for label in self.labels
-            for run in panel.results.diverged_runs(label)
+            for run in view.results.diverged_runs(label)
         ]
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        """What our results lack for it: a measure, a round, the other series' run of a seed."""
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        """Return a reason for each thing that the results lack: a measure, a round, a seed of one of two series."""
         return []
 
-    def missed_target(self, panel: ExperimentView) -> list[Reason]:
-        """Which seeds do not get to the target."""
+    def missed_target(self, view: ExperimentView) -> list[Reason]:
+        """Return a reason for each group of seeds that do not reach the target."""
         return []
 
-    def estimate(self, panel: ExperimentView) -> Estimate:
-        """Estimate the mean over seeds of `values`."""
-        return estimate(self.values(panel))
+    def estimate(self, view: ExperimentView) -> Estimate:
+        """Return the mean of `values` over seeds."""
+        return estimate(self.values(view))
 
     @property
     def panels(self) -> int:
-        """Return over how many experiments the mean is taken."""
+        """The number of experiments that the mean is taken over."""
         return 1
 
-    def evidence(self, panel: ExperimentView) -> list[Reason]:
-        """Return what else supports a verdict on the values."""
+    def evidence(self, view: ExperimentView) -> list[Reason]:
+        """Return remarks on the values that the verdict quotes."""
         return []
 
-    def contrasts(self, panel: ExperimentView) -> list[Estimate]:
-        """Estimate the differences that must all lie on one side of zero where a claim reports a word."""
-        return [self.estimate(panel)]
+    def contrasts(self, view: ExperimentView) -> list[Estimate]:
+        """Return the differences that must have the expected sign if a claim reports a word."""
+        return [self.estimate(view)]
 
-    def minimum_lead(self, panel: ExperimentView) -> float:
-        """Return the smallest lead that counts, of a quantity that expects one."""
+    def minimum_lead(self, view: ExperimentView) -> float:
+        """Return the smallest lead that counts, for a quantity of which a claim may report a lead."""
         raise NotImplementedError
 
     def rounds_needed(self, reported: float | str, tolerance: float) -> int:
-        """Rounds that a run must have to say anything of a claim."""
+        """Return how many rounds a run must have to test a claim with this reported value and tolerance."""
         return 0
 
-    def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
-        """By how much the best value of each seed's run is better than the target; from 0 on it arrives."""
+    def target_margins(self, view: ExperimentView, label: str) -> list[float]:
+        """Return per seed how much the best value of a series exceeds the target; a run reaches it if that is at least 0."""
         return []
 
-    def arrivals_text(self, panel: ExperimentView, label: str) -> str:
-        """How many get to the target."""
+    def arrivals_text(self, view: ExperimentView, label: str) -> str:
+        """Return how many seeds of a series reach the target, e.g. "1 of 3 seeds (round 8)"; empty without a target."""
         return ""
 
 
 class CurveQuantity(Quantity):
-    """A quantity whose value for a seed follows from that seed's curves."""
+    """A quantity whose value for a seed follows from the curves of that seed."""
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
-        """For one seed, or why there is none."""
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
+        """Return the value of one seed, or the reason why it has none. `baseline` is None without a baseline."""
         raise NotImplementedError
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        curves = {label: panel.curves(label) for label in self.labels}
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        curves = {label: view.curves(label) for label in self.labels}
         if unmeasured := [label for label, seeds in curves.items() if not seeds]:
-            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {panel.display.measure}", series=unmeasured)]
+            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {view.display.measure}", series=unmeasured)]
         return unpaired_seeds(curves)
 
-    def missed_target(self, panel: ExperimentView) -> list[Reason]:
-        seeds: dict[str, list[int]] = {}
-        reasons = {seed: value for seed, value in self._by_seed(panel).items() if isinstance(value, Reason)}
-        for seed, found in reasons.items():
-            seeds.setdefault(str(found), []).append(seed)
-        return [replace(reasons[alike[0]], seeds=tuple(alike)) for alike in seeds.values()]
+    def missed_target(self, view: ExperimentView) -> list[Reason]:
+        groups: dict[str, Reason] = {}  # by sentence, so that seeds with the same reason share one
+        for seed, reason in self._by_seed(view).items():
+            if isinstance(reason, Reason):
+                group = groups.get(str(reason), reason)
+                groups[str(reason)] = replace(group, seeds=(*group.seeds, seed))
+        return list(groups.values())
 
-    def values(self, panel: ExperimentView) -> list[float]:
-        return list(self._by_seed(panel).values())
+    def values(self, view: ExperimentView) -> list[float]:
+        return [cast(float, value) for value in self._by_seed(view).values()]
 
-    def _by_seed(self, panel: ExperimentView) -> dict[int, float | Reason]:
-        method, *baseline = (panel.curves(label) for label in self.labels)
-        return {seed: self.seed_value(panel, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
+    def _by_seed(self, view: ExperimentView) -> dict[int, float | Reason]:
+        method, *baseline = (view.curves(label) for label in self.labels)
+        return {seed: self.seed_value(view, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
 
 
 class CountedQuantity(Quantity):
-    """A number of rounds or epochs; with a `baseline` the share of its number that is saved."""
+    """A number of rounds or epochs; with a `baseline` the share of the baseline's number that the series saves."""
 
     baseline: str | None = None
 
@@ -187,8 +188,8 @@ class CountedQuantity(Quantity):
 
 
 class TargetQuantity(CurveQuantity):
-    """A quantity about the rounds to a target: `smooth` > 1 asks for the mean of so many rounds, so that one spike does not
-    count."""
+    """A quantity about the first round at a target. With `smooth` > 1, the mean of that many measured rounds must reach the
+    target, so that one spike does not count."""
 
     target: NonNegative
     smooth: Count = 1
@@ -197,40 +198,41 @@ class TargetQuantity(CurveQuantity):
         super().check(checker, ref)
         checker.at("target").check_values(ref.resolved(checker.display_options).measure, [self.target])
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        curves = [curve for label in self.labels for curve in panel.curves(label).values()]
-        return super().missing(panel) or too_short(curves, self.smooth)
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        curves = [curve for label in self.labels for curve in view.curves(label).values()]
+        return super().missing(view) or too_short(curves, self.smooth)
 
-    def target_margins(self, panel: ExperimentView, label: str) -> list[float]:
-        return [panel.sign * (panel.best(curve, self.smooth) - self.target) for curve in panel.curves(label).values()]
+    def target_margins(self, view: ExperimentView, label: str) -> list[float]:
+        return [view.sign * (view.best(curve, self.smooth) - self.target) for curve in view.curves(label).values()]
 
-    def arrivals_text(self, panel: ExperimentView, label: str) -> str:
-        rounds = [self.arrival_round(panel, curve) for _, curve in sorted(panel.curves(label).items())]
-        there = [str(round) for round in rounds if round is not None]
-        when = f" (round {', '.join(there)})" if there else ""
-        return f"{len(there)} of {count(len(rounds), 'seed')}{when}"
+    def arrivals_text(self, view: ExperimentView, label: str) -> str:
+        rounds = [self.arrival_round(view, curve) for _, curve in sorted(view.curves(label).items())]
+        reached = [str(round) for round in rounds if round is not None]
+        suffix = f" (round {', '.join(reached)})" if reached else ""
+        return f"{len(reached)} of {count(len(rounds), 'seed')}{suffix}"
 
-    def arrival_round(self, panel: ExperimentView, curve: Curve) -> int | None:
-        return panel.rounds_to(curve, self.target, self.smooth)
+    def arrival_round(self, view: ExperimentView, curve: Curve) -> int | None:
+        """Return the first round at the target; None if no round reaches it."""
+        return view.rounds_to(curve, self.target, self.smooth)
 
-    def missed_reason(self, panel: ExperimentView, label: str, curve: Curve) -> Reason:
-        target = format_target(panel.measure, self.target)
+    def missed_reason(self, view: ExperimentView, label: str, curve: Curve) -> Reason:
+        target = format_target(view.measure, self.target)
         return make_reason(ReasonKind.NOT_REACHED, series=label, target=target, rounds=curve[-1][0])
 
 
-def unpaired_seeds(seeds: dict[str, Collection[int]]) -> list[Reason]:
-    """Which series lacks a seed that another one has."""
-    every = sorted({seed for own in seeds.values() for seed in own})
-    lacking = [(seed, label) for seed in every for label, own in seeds.items() if seed not in own]
-    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in lacking]
+def unpaired_seeds(seeds: Mapping[str, Collection[int]]) -> list[Reason]:
+    """Return a reason for each seed that one series lacks and another has. `seeds`: series -> its seeds."""
+    every_seed = sorted(set().union(*seeds.values()))
+    pairs = [(seed, label) for seed in every_seed for label in seeds]
+    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in pairs if seed not in seeds[label]]
 
 
 def averaging_phrase(smooth: int) -> str:
-    """Say whether values are single ones, or means over so many of the measured rounds."""
+    """Return whether values are single ones or means over `smooth` measured rounds, to continue a sentence."""
     return ", of single rounds" if smooth == 1 else f", of means over {smooth} measured rounds"
 
 
 def too_short(curves: Iterable[Curve], smooth: int) -> list[Reason]:
-    """That one of them has no mean of so many rounds."""
+    """Return a reason if a curve has fewer than `smooth` measured rounds."""
     measured = min((sum(round > 0 for round, _ in curve) for curve in curves), default=smooth)
     return [make_reason(ReasonKind.TOO_SHORT, rounds=count(measured, "round"), smooth=smooth)] if measured < smooth else []

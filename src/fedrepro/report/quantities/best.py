@@ -1,4 +1,4 @@
-"""The best value of a series (within `round` rounds, where given), beside a `target` that it "never" reaches."""
+"""The best value of a series in all rounds or up to `round`. A claim may report that it "never" reaches `target`."""
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
@@ -21,17 +21,17 @@ class Quantity(base.TargetQuantity):
     def label(self, measure: Measure) -> str:
         return f"best {measure.axis}"
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
-        return panel.best(self._counted(curve), self.smooth)
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
+        return view.best(self._counted(curve), self.smooth)
 
-    def arrival_round(self, panel: ExperimentView, curve: Curve) -> int | None:
-        return super().arrival_round(panel, self._counted(curve))
+    def arrival_round(self, view: ExperimentView, curve: Curve) -> int | None:
+        return super().arrival_round(view, self._counted(curve))
 
-    def rounds_needed(self, reported: str, tolerance: float) -> int:
+    def rounds_needed(self, reported: float | str, tolerance: float) -> int:
         return self.round or 0
 
-    def contrasts(self, panel: ExperimentView) -> list[Estimate]:
-        return [estimate([panel.sign * (value - self.target) for value in self.values(panel)])]
+    def contrasts(self, view: ExperimentView) -> list[Estimate]:
+        return [estimate([view.sign * (value - self.target) for value in self.values(view)])]
 
     def _counted(self, curve: Curve) -> Curve:
         return [point for point in curve if point[0] <= (self.round or point[0])]

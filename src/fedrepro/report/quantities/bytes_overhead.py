@@ -1,4 +1,4 @@
-"""Bytes more than the baseline's, down and up together, of a round: bytes(series) / bytes(baseline) - 1, seed by seed."""
+"""The bytes that a series sends per round, down and up, relative to its baseline: bytes(series) / bytes(baseline) - 1."""
 
 from typing import ClassVar
 
@@ -19,13 +19,13 @@ class Quantity(base.Quantity):
     def label(self, measure: Measure) -> str:
         return f"bytes more than {self.baseline} (%)"
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        return base.unpaired_seeds({label: self._rates(panel, label) for label in self.labels})
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        return base.unpaired_seeds({label: self._rates(view, label) for label in self.labels})
 
-    def values(self, panel: ExperimentView) -> list[float]:
-        ours, usual = (self._rates(panel, label) for label in self.labels)
-        return [ours[seed] / usual[seed] - 1 for seed in sorted(ours)]
+    def values(self, view: ExperimentView) -> list[float]:
+        series, baseline = (self._rates(view, label) for label in self.labels)
+        return [series[seed] / baseline[seed] - 1 for seed in sorted(series)]
 
-    def _rates(self, panel: ExperimentView, label: str) -> dict[int, float]:
-        """Seed -> 10^6 bytes of a round."""
-        return {run["seed"]: megabytes_per_round(run) for run in panel.results.runs(label)}
+    def _rates(self, view: ExperimentView, label: str) -> dict[int, float]:
+        """Return seed -> 10^6 bytes per round."""
+        return {run["seed"]: megabytes_per_round(run) for run in view.results.runs(label)}

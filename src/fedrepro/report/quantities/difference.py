@@ -1,8 +1,13 @@
-"""series - baseline of the same seed: of the means of the `last` rounds, or of the values at a `round`. A claim that reports a
-word is judged by its sign: that the series is "higher"; with `slack` that it is "no lower", by more than that where sizes are
-judged; with `than`, another experiment, that it has a lead and a "larger" one than there; with `whole`, another series, that it
-keeps "most" of the lead which that one has. With `also`, other experiments, it is the mean over this one and those, which are
-fixed panels of equal weight."""
+"""The lead of a series: its value minus the baseline's with the same seed, each the mean of the `last` rounds or the value at
+a `round`. A claim may report a number or a word about the sign:
+
+- "higher": the lead is positive.
+- "no lower", with `slack`: the lead is above -`slack` at scale paper, positive at other scales.
+- "larger", with `than`, another experiment: the lead there is smaller, and the lead here is positive.
+- "most", with `whole`, another series: the lead is more than half of that series' lead, which is positive.
+
+With `also`, other experiments, the value is the mean over this experiment and those, as fixed panels of equal weight.
+"""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -17,8 +22,8 @@ from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import Curve, Estimate, estimate
 
-MINIMUM_LEAD = 0.04  # log odds: a smaller lead is none, our choice; of an accuracy 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
-MINIMUM_LOSS_LEAD = 0.001  # nats; the same of a loss
+MINIMUM_LEAD = 0.04  # log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
+MINIMUM_LOSS_LEAD = 0.001  # nats; the same for a loss
 
 
 class Quantity(value.Quantity):
@@ -58,85 +63,81 @@ class Quantity(value.Quantity):
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(checker, ref)
         measure = ref.resolved(checker.display_options).measure
-        for key, experiment in [("than", self.than)] * bool(self.than) + [("also", name) for name in self.also]:
+        for key, experiment in [*([("than", self.than)] if self.than else []), *(("also", name) for name in self.also)]:
             checker.at(key).check_ref(ExperimentRef(experiment=experiment, measure=measure), self.labels)
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
         return (-1, 1) if measure.percent else base.Quantity.bounds(self, measure)
 
-    def diverged(self, panel: ExperimentView) -> list[Reason]:
-        return [found for one in self._panels(panel) for found in base.Quantity.diverged(self, one)]
+    def diverged(self, view: ExperimentView) -> list[Reason]:
+        return [reason for each in self._views(view) for reason in base.Quantity.diverged(self, each)]
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        panels = self._panels(panel)
-        found = [found for one in panels for found in value.Quantity.missing(self, one)]
-        if found or self.also:
-            return found
-        return base.unpaired_seeds({f"{self.series} in {one.key}": one.curves(self.series) for one in panels})
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        views = self._views(view)
+        reasons = [reason for each in views for reason in value.Quantity.missing(self, each)]
+        if reasons or self.also:
+            return reasons
+        return base.unpaired_seeds({f"{self.series} in {each.key}": each.curves(self.series) for each in views})
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve) -> float:
-        return self.level(curve) - self.level(baseline)
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
+        assert baseline is not None
+        return super().seed_value(view, curve, None) - super().seed_value(view, baseline, None)
 
-    def lead(self, panel: ExperimentView, series: str) -> list[float]:
-        """How far a series lies above the baseline."""
-        curves = panel.curves(series)
-        return [self.seed_value(panel, curves[seed], curve) for seed, curve in sorted(panel.curves(self.baseline).items())]
+    def lead(self, view: ExperimentView, series: str) -> list[float]:
+        """Return per seed how much a series exceeds the baseline."""
+        curves = view.curves(series)
+        return [self.seed_value(view, curves[seed], curve) for seed, curve in sorted(view.curves(self.baseline).items())]
 
-    def values(self, panel: ExperimentView) -> list[float]:
-        lead = self.lead(panel, self.series)
+    def values(self, view: ExperimentView) -> list[float]:
+        lead = self.lead(view, self.series)
         if self.than:
-            return [here - there for here, there in zip(lead, self.lead(panel.sibling(self.than), self.series), strict=True)]
+            other = self.lead(view.sibling(self.than), self.series)
+            return [here - elsewhere for here, elsewhere in zip(lead, other, strict=True)]
         if self.also:
-            return [lead for one in self._panels(panel) for lead in self.lead(one, self.series)]
+            return [gain for each in self._views(view) for gain in self.lead(each, self.series)]
         if self.whole:
-            return [own - gain / 2 for own, gain in zip(lead, self.lead(panel, self.whole), strict=True)]
+            whole = self.lead(view, self.whole)
+            return [part - gain / 2 for part, gain in zip(lead, whole, strict=True)]
         return lead
 
-    def estimate(self, panel: ExperimentView) -> Estimate:
+    def estimate(self, view: ExperimentView) -> Estimate:
         if self.also:
-            return over_panels([self.lead(one, self.series) for one in self._panels(panel)])
-        return super().estimate(panel)
+            return over_panels([self.lead(each, self.series) for each in self._views(view)])
+        return super().estimate(view)
 
-    def contrasts(self, panel: ExperimentView) -> list[Estimate]:
-        found = self.estimate(panel)
-        if self.than or self.whole:  # of no lead none is larger, and nothing can be kept
-            return [estimate(self.lead(panel, self.whole or self.series)), found]
-        return [replace(found, mean=found.mean + (self.slack or 0))] if panel.comparable else [found]
+    def contrasts(self, view: ExperimentView) -> list[Estimate]:
+        mean = self.estimate(view)
+        if self.than or self.whole:  # the first contrast: there must be a lead to be larger or to be kept
+            return [estimate(self.lead(view, self.whole or self.series)), mean]
+        return [replace(mean, mean=mean.mean + (self.slack or 0))] if view.comparable else [mean]
 
     @property
     def panels(self) -> int:
         return 1 + len(self.also)
 
-    def evidence(self, panel: ExperimentView) -> list[Reason]:
+    def evidence(self, view: ExperimentView) -> list[Reason]:
         if not self.also:
             return []
-        values, leads = self.panel_values(panel), self.values(panel)
-        probability, low, high = probability_of_improvement([ours for ours, _ in values], [other for _, other in values])
-        return [
-            make_reason(
-                ReasonKind.POOLED,
-                panels=self.panels,
-                ahead=sum(lead > 0 for lead in leads),
-                pairs=len(leads),
-                probability=f"{probability:.2f} ({low:.2f} to {high:.2f})",
-            )
-        ]
+        panels, leads = self.panel_values(view), self.values(view)
+        probability, low, high = probability_of_improvement([series for series, _ in panels], [other for _, other in panels])
+        ahead = sum(lead > 0 for lead in leads)
+        interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
+        return [make_reason(ReasonKind.POOLED, panels=self.panels, ahead=ahead, pairs=len(leads), probability=interval)]
 
-    def minimum_lead(self, panel: ExperimentView) -> float:
-        """Return the smallest lead that counts beside the baseline's level, in the unit of the measure."""
-        if not panel.measure.percent:
+    def minimum_lead(self, view: ExperimentView) -> float:
+        """Return the smallest lead that counts at the level of the baseline, in the unit of the measure."""
+        if not view.measure.percent:
             return MINIMUM_LOSS_LEAD
-        levels = [level for _, baseline in self.panel_values(panel) for level in baseline]
+        levels = [level for _, baseline in self.panel_values(view) for level in baseline]
         level = sum(levels) / len(levels)
         return MINIMUM_LEAD * level * (1 - level)
 
-    def panel_values(self, panel: ExperimentView) -> list[tuple[list[float], list[float]]]:
-        """Return the values of the series and of the baseline in each panel, by seed."""
-        views = self._panels(panel)
-        return [
-            tuple([self.level(curve) for _, curve in sorted(one.curves(label).items())] for label in self.labels)
-            for one in views
-        ]
+    def panel_values(self, view: ExperimentView) -> list[tuple[list[float], list[float]]]:
+        """Return the values of the series and of the baseline, by seed, in each experiment."""
+        return [(self._levels(each, self.series), self._levels(each, self.baseline)) for each in self._views(view)]
 
-    def _panels(self, panel: ExperimentView) -> list[ExperimentView]:
-        return [panel, *map(panel.sibling, self.other_experiments)]
+    def _levels(self, view: ExperimentView, label: str) -> list[float]:
+        return [value.Quantity.seed_value(self, view, curve, None) for _, curve in sorted(view.curves(label).items())]
+
+    def _views(self, view: ExperimentView) -> list[ExperimentView]:
+        return [view, *map(view.sibling, self.other_experiments)]

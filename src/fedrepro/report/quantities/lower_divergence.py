@@ -1,7 +1,9 @@
-"""That the activations of a series' devices are closer to their common mean than the baseline's: of each seed's run the mean
-divergence over rounds and devices, the difference in percent of the baseline's, only its sign judged. Activations that do not
-differ at all are nothing to compare with or to praise: such a network is dead. Nor are those of one that answers with one
-class: it has one accuracy in the last rounds of all seeds, which `learned`, the experiment with these accuracies, tells."""
+"""The divergence of activations between devices, relative to the baseline: divergence(series) / divergence(baseline) - 1,
+each the mean over rounds and devices. A claim may report that it is "lower"; only the sign is judged.
+
+Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are equal,
+and one that predicts a single class. The latter has the same accuracy in the last rounds of all seeds of `learned`, the
+experiment that measures the accuracies."""
 
 from statistics import fmean
 from typing import ClassVar
@@ -14,7 +16,7 @@ from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import ROUNDING
 
-ENDS = 10  # rounds
+LAST_ROUNDS = 10  # of `learned`, in which the accuracy is constant if one class is predicted
 
 
 class Quantity(base.Quantity):
@@ -50,44 +52,46 @@ class Quantity(base.Quantity):
         if self.learned:
             checker.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        means = {label: _means(panel, label) for label in self.labels}
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        means = {label: _means(view, label) for label in self.labels}
         if unmeasured := [label for label, seeds in means.items() if not seeds]:
             return [make_reason(ReasonKind.UNMEASURED, what="activations", series=unmeasured)]
-        if equal := [label for label in self.labels if _equal(panel, label)]:
+        if equal := [label for label in self.labels if _equal(view, label)]:
             return [make_reason(ReasonKind.DEAD, series=equal)]
-        constant = [found for label in self.labels for found in _constant(panel, label, self.learned)]
+        constant = [reason for label in self.labels for reason in _constant(view, label, self.learned)]
         return constant or base.unpaired_seeds(means)
 
-    def values(self, panel: ExperimentView) -> list[float]:
-        method, other = (_means(panel, label) for label in self.labels)
-        return [method[seed] / other[seed] - 1 for seed in sorted(method)]
+    def values(self, view: ExperimentView) -> list[float]:
+        series, baseline = (_means(view, label) for label in self.labels)
+        return [series[seed] / baseline[seed] - 1 for seed in sorted(series)]
 
 
-def _means(panel: ExperimentView, label: str) -> dict[int, float]:
-    """Seed -> mean divergence."""
-    return {seed: fmean(values) for seed, values in _divergences(panel, label).items()}
+def _means(view: ExperimentView, label: str) -> dict[int, float]:
+    """Return seed -> mean divergence."""
+    return {seed: fmean(values) for seed, values in _divergences(view, label).items()}
 
 
-def _equal(panel: ExperimentView, label: str) -> bool:
-    """Whether the devices of some seed have the same activations, for most of their rows."""
-    seeds = _divergences(panel, label).values()
+def _equal(view: ExperimentView, label: str) -> bool:
+    """Return whether in most rounds of some seed the activations do not differ between devices."""
+    seeds = _divergences(view, label).values()
     return any(2 * sum(value < ROUNDING for value in values) > len(values) for values in seeds)
 
 
-def _constant(panel: ExperimentView, label: str, learned: str | None) -> list[Reason]:
-    """That a series' networks answer with one class; one seed cannot tell."""
+def _constant(view: ExperimentView, label: str, learned: str | None) -> list[Reason]:
+    """Return a reason if the networks of a series predict a single class; two seeds are needed to see it."""
     if learned is None:
         return []
-    beside = panel.sibling(learned)
-    ends = [value for curve in beside.curves(label).values() for _, value in curve[-ENDS:]]
-    if len(ends) < 2 * ENDS or max(ends) - min(ends) > ROUNDING:
+    accuracies = view.sibling(learned)
+    ends = [value for curve in accuracies.curves(label).values() for _, value in curve[-LAST_ROUNDS:]]
+    if len(ends) < 2 * LAST_ROUNDS or max(ends) - min(ends) > ROUNDING:
         return []
-    return [make_reason(ReasonKind.ONE_CLASS, series=label, value=format_target(beside.measure, ends[0]), rounds=ENDS)]
+    accuracy = format_target(accuracies.measure, ends[0])
+    return [make_reason(ReasonKind.ONE_CLASS, series=label, value=accuracy, rounds=LAST_ROUNDS)]
 
 
-def _divergences(panel: ExperimentView, label: str) -> dict[int, list[float]]:
-    found: dict[int, list[float]] = {}
-    for row in panel.results.finished_rows(label):
-        found.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
-    return found
+def _divergences(view: ExperimentView, label: str) -> dict[int, list[float]]:
+    """Return seed -> divergence of each round and device."""
+    divergences: dict[int, list[float]] = {}
+    for row in view.results.finished_rows(label):
+        divergences.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
+    return divergences

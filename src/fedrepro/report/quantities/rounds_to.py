@@ -1,5 +1,4 @@
-"""Rounds of communication until a series reaches a target; with a `baseline` the saving, 1 - rounds(series) / rounds(baseline),
-both to the same target, of the same seed."""
+"""The rounds that a series needs to reach a target. With a `baseline` the saving, 1 - rounds(series) / rounds(baseline)."""
 
 import math
 from typing import ClassVar
@@ -21,17 +20,17 @@ class Quantity(base.CountedQuantity, base.TargetQuantity):
     def description(self, measure: Measure) -> str:
         return "" if self.baseline else f"The first round at the target{base.averaging_phrase(self.smooth)}."
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
-        reached = self.arrival_round(panel, curve)
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
+        reached = self.arrival_round(view, curve)
         if reached is None:
-            return self.missed_reason(panel, self.series, curve)
-        if baseline is None:
+            return self.missed_reason(view, self.series, curve)
+        if baseline is None or self.baseline is None:
             return float(reached)
-        needed = self.arrival_round(panel, baseline)
+        needed = self.arrival_round(view, baseline)
         if needed is None:
-            missed = self.missed_reason(panel, self.baseline, baseline).values
+            missed = self.missed_reason(view, self.baseline, baseline).values
             return make_reason(ReasonKind.ONE_REACHES, **missed, other=self.series, reached=reached)
         return 1 - reached / needed
 
-    def rounds_needed(self, reported: float, tolerance: float) -> int:
-        return 0 if self.baseline else math.ceil(reported + tolerance)
+    def rounds_needed(self, reported: float | str, tolerance: float) -> int:
+        return 0 if self.baseline else math.ceil(float(reported) + tolerance)

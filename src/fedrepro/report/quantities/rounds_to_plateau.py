@@ -1,5 +1,5 @@
-"""Rounds until a series has converged: the first whose value, as a mean of `smooth` rounds, comes within `within` of the best
-that its run has."""
+"""The rounds until a series has converged: the first round whose value, averaged over `smooth` measured rounds, is at most
+`within` worse than the best one."""
 
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.metrics import Measure
@@ -24,9 +24,11 @@ class Quantity(base.CurveQuantity):
         near = f"{display_factor(measure) * self.within:g} {difference_unit_name(measure)}"
         return f"The first round that comes within {near} of the best{base.averaging_phrase(self.smooth)}."
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        return super().missing(panel) or base.too_short(panel.curves(self.series).values(), self.smooth)
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        return super().missing(view) or base.too_short(view.curves(self.series).values(), self.smooth)
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: None) -> float:
-        near = panel.best(curve, self.smooth) - panel.sign * self.within
-        return float(panel.rounds_to(curve, near, self.smooth))
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
+        plateau = view.best(curve, self.smooth) - view.sign * self.within
+        round = view.rounds_to(curve, plateau, self.smooth)
+        assert round is not None  # the best value is among them
+        return float(round)

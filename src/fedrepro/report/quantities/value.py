@@ -1,5 +1,5 @@
-"""A series' value of the measure (an accuracy, unless the experiment is shown in another): the mean of its `last` rounds, or
-the value at a `round`, averaged over the `smooth` rounds that end there."""
+"""The value of a series in the measure of the experiment, e.g. an accuracy: the mean of the `last` rounds, or the value at a
+`round`, averaged over the `smooth` rounds that end there."""
 
 import math
 
@@ -40,14 +40,20 @@ class Quantity(base.CurveQuantity):
         return (0, 1) if measure.percent else (0, math.inf)
 
     def level(self, curve: Curve) -> float | None:
-        return at_round(curve, self.round, self.smooth) if self.last is None else mean_last(curve, self.last)
+        """Return the value of one curve; None if it ends before `round`."""
+        if self.last is not None:
+            return mean_last(curve, self.last)
+        assert self.round is not None  # one of them is given
+        return at_round(curve, self.round, self.smooth)
 
-    def missing(self, panel: ExperimentView) -> list[Reason]:
-        short = [label for label in self.labels if None in map(self.level, panel.curves(label).values())]
-        return super().missing(panel) or ([make_reason(ReasonKind.NO_ROUND, series=short, round=self.round)] if short else [])
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        short = [label for label in self.labels if None in map(self.level, view.curves(label).values())]
+        return super().missing(view) or ([make_reason(ReasonKind.NO_ROUND, series=short, round=self.round)] if short else [])
 
-    def seed_value(self, panel: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
-        return self.level(curve)
+    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
+        level = self.level(curve)
+        assert level is not None  # `missing` returned no reason
+        return level
 
     def rounds_needed(self, reported: float | str, tolerance: float) -> int:
-        return self.round or self.last
+        return self.round or self.last or 0

@@ -1,4 +1,4 @@
-// The filter of claims by words and verdicts, folds that open for what is looked for, and the place in the contents.
+// Filter claims by words and verdicts, unfold matches and link targets, and mark the current section in the contents.
 (() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const named = (id) => document.getElementById(id);
@@ -15,7 +15,7 @@
 
   const filter = named("the-filter");
   if (filter) {
-    const input = named("the-words"), buttons = all("#the-filter button"), asked = new URLSearchParams(location.search);
+    const input = named("the-words"), buttons = all("#the-filter button"), query = new URLSearchParams(location.search);
     const plain = (element) => element.textContent.toLowerCase().replace(/\s+/g, " ");
     const words = (element, parts) => [...element.querySelectorAll(parts)].map(plain).join(" ");
     const groups = all("[data-group]").map((element) => {
@@ -29,29 +29,29 @@
     let active = false;
 
     const update = () => {
-      const sought = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const searched = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       const pressed = (what) => buttons.map((button) => button.ariaPressed === "true" && button.dataset[what]).filter(Boolean);
-      const verdicts = pressed("verdict"), askers = pressed("by");
-      const chips = verdicts.length || askers.length;
-      const looks = Boolean(sought.length || chips);
-      if (looks && !active) folds.forEach((fold) => (fold.before = fold.open));
-      const stops = active && !looks;
-      active = looks;
-      const fits = (text) => sought.every((word) => text.includes(word));
-      const kept = new Set();
+      const verdicts = pressed("verdict"), origins = pressed("by");
+      const chips = verdicts.length || origins.length;
+      const filtering = Boolean(searched.length || chips);
+      if (filtering && !active) folds.forEach((fold) => (fold.before = fold.open));
+      const stopped = active && !filtering;
+      active = filtering;
+      const matches = (text) => searched.every((word) => text.includes(word));
+      const matching = new Set();
       let count = 0;
       for (const { row, group, words: text, verdict, by } of rows) {
         const among = (chosen, own) => !chosen.length || chosen.includes(own);
-        row.hidden = !(fits(text) && among(verdicts, verdict) && among(askers, by));
-        if (!row.hidden) count += 1, kept.add(group);
+        row.hidden = !(matches(text) && among(verdicts, verdict) && among(origins, by));
+        if (!row.hidden) count += 1, matching.add(group);
       }
-      for (const group of groups) group.element.hidden = !(kept.has(group) || (!chips && fits(group.words)));
+      for (const group of groups) group.element.hidden = !(matching.has(group) || (!chips && matches(group.words)));
       for (const table of all("table.claims")) table.hidden = !table.querySelector("tbody:not([hidden])");
       for (const fold of folds) {
-        const found = fold.querySelector("[data-for]:not([hidden])");
-        fold.hidden = active && !found && !fold.querySelector("[data-group]:not([hidden])");
-        if (active) fold.open = Boolean(found);
-        else if (stops) fold.open = fold.before;
+        const match = fold.querySelector("[data-for]:not([hidden])");
+        fold.hidden = active && !match && !fold.querySelector("[data-group]:not([hidden])");
+        if (active) fold.open = Boolean(match);
+        else if (stopped) fold.open = fold.before;
       }
       for (const part of all("[data-part]")) part.hidden = active && !part.querySelector("[data-group]:not([hidden]), [data-for]:not([hidden])");
       named("the-count").value = active ? `${count} of ${rows.length} claims` : `${rows.length} claims`;
@@ -59,8 +59,8 @@
     };
     const press = (button) => (button.ariaPressed = String(button.ariaPressed !== "true"));
     buttons.forEach((button) => button.addEventListener("click", () => (press(button), update())));
-    buttons.filter(({ dataset }) => ["verdict", "by"].some((what) => asked.getAll(what).includes(dataset[what]))).forEach(press);
-    input.value = asked.get("q") || "";
+    buttons.filter(({ dataset }) => ["verdict", "by"].some((what) => query.getAll(what).includes(dataset[what]))).forEach(press);
+    input.value = query.get("q") || "";
     input.addEventListener("input", update);
     filter.hidden = false;
     update();

@@ -1,4 +1,4 @@
-"""Claims of the papers: how each is judged, what a page counts, macros for LaTeX."""
+"""Claims of the papers, the verdicts on them, their summary, and their numbers as LaTeX macros."""
 
 from fedrepro.core import moved
 

@@ -1,10 +1,10 @@
-"""One verdict per claim, a paper's or one that we ask, computed from its cell over seeds. Nothing here is typed in by hand."""
+"""Verdicts: one per claim, computed from the results of all seeds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.core.formatting import count
-from fedrepro.core.metrics import MEASURES, Measure
+from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
 from fedrepro.report.inference import moderated
 from fedrepro.report.inputs.gathered import Results
@@ -21,8 +21,7 @@ from fedrepro.runs.reasons import unfinished
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, our number for it and what follows. `ours` is None where no number could be computed; `arrived` then says who
-    gets to the target, if anybody."""
+    """The verdict on a claim: its status, the reasons, and our value. `ours` is None if some seeds have no value."""
 
     key: str
     claim: Claim
@@ -30,11 +29,11 @@ class Verdict:
     status: Status
     reasons: list[Reason]
     ours: Estimate | None = None
-    arrivals: str = ""
-    condition: str = ""  # at a scale with another target or other rounds than the paper's: which
-    p: float | None = None  # of a claim that something is better: of no difference
-    plain: Estimate | None = None  # `ours` with the standard deviation of its own seeds alone
-    tested: tuple[Estimate, ...] = ()  # the differences that `p` is of
+    arrivals: str = ""  # how many seeds of each series reach the target, if that matters
+    condition: str = ""  # the target and rounds at a scale that does not compare sizes
+    p: float | None = None  # of no difference; None if the claim is not about a difference
+    plain: Estimate | None = None  # `ours` with the standard deviation of its own seeds, not moderated
+    tested: tuple[Estimate, ...] = ()  # the differences that `p` is computed from
 
     @property
     def why(self) -> str:
@@ -50,37 +49,39 @@ class Verdict:
 
     @property
     def reported(self) -> str:
-        """What the paper reports; of a question of ours that has no number of it, that it reports nothing."""
+        """The reported word or number with its unit; "nothing" for our own questions."""
         if self.claim.is_own_question:
             return rules.NONE_REPORTED
-        return self.claim.reported if self.claim.expected else self.unit.format(self.claim.reported, self.digits)
+        reported = self.claim.reported
+        return reported if isinstance(reported, str) else self.unit.format(reported, self.digits)
 
     @property
     def tolerance(self) -> str:
-        """What our mean may differ by, with the reason."""
+        """The distance from the reported value that is allowed, with the reason."""
         if self.claim.expected:
             slack = getattr(self.claim.quantity, "slack", None)
-            allowed = f"{self.unit.format_distance(slack, 2)} below the baseline" if slack else ""
-            return allowed or "none: only the side of zero is judged"
+            return (
+                f"{self.unit.format_distance(slack, 2)} below the baseline" if slack else "none: only the direction is judged"
+            )
         allowed = rules.distance_text(self.claim, self.claim.tolerance, self.measure)
         return f"{allowed}: {self.claim.because}" if self.claim.because else allowed
 
     @property
     def seeds_needed(self) -> int | None:
-        """See `rules.needed`."""
+        """How many seeds would detect a difference of the reported size, see `rules.seeds_needed`."""
         return rules.seeds_needed(self.claim, self.ours)
 
     @property
     def our_value(self) -> str:
-        """Our mean with its 95 % interval and the number of seeds; where there is no mean, who arrives."""
-        return self._found(Unit.format_mean)
+        """Our mean with its 95 % interval and the number of seeds, after the `arrivals` if there are any."""
+        return self._our_text(Unit.format_mean)
 
     @property
     def our_interval(self) -> str:
-        """The same without the number of seeds."""
-        return self._found(Unit.format_interval)
+        """Our value without the number of seeds."""
+        return self._our_text(Unit.format_interval)
 
-    def _found(self, form: Callable[[Unit, Estimate, int], str]) -> str:
+    def _our_text(self, form: Callable[[Unit, Estimate, int], str]) -> str:
         mean = form(self.unit, self.ours, self.digits) if self.ours else ""
         return "; ".join(filter(None, [self.arrivals, mean])) or NO_VALUE
 
@@ -96,74 +97,100 @@ def decide(
     seeds_at_first_look: int | None = None,
     shared: Mapping[Estimate, Estimate] | None = None,
 ) -> Verdict:
-    """The verdict on a claim at the scale that the results were made at; it names data that are not the official release.
-    `chosen`: series -> what was chosen by what the paper reports of it. `others`: of the experiments that its cell needs beside
-    the claim's own. `held`: in which part of the rounds the paper's own curves have the claimed sign, where they are known.
-    `looked`: how many seeds had been looked at when more were added, if any were."""
-    beside = dict(zip(claim.quantity.other_experiments, others, strict=True))
-    verdict = _decide(
-        key, claim, ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, beside), sign_share, shared or {}
-    )
+    """Return the verdict on a claim at the scale of the results. Its reasons name data that are not the official release.
+
+    Args:
+        key: the key of the claim in claims.yaml.
+        results: the results of the claim's experiment, or of its study.
+        measure: the measure of the claim.
+        calibrations: series -> which settings were chosen by the value that the paper reports of it.
+        others: the results of the `other_experiments` of the claim's quantity, in their order.
+        sign_share: the share of rounds in which the paper's own curves have the claimed sign; None if unknown.
+        seeds_at_first_look: how many seeds there were when results were first looked at; None if none were added later.
+        shared: estimate -> the same with a moderated variance, see `shared_variances`.
+    """
+    other_results = dict(zip(claim.quantity.other_experiments, others, strict=True))
+    view = ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, other_results)
+    verdict = _decide(key, claim, view, sign_share, shared or {})
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, calibrations or {})
-    data = sorted({run["dataset"] for found in (results, *others) for run in found.runs()})
-    copies = [name for name in data if source_label.parse_label(name)[1] != source_label.OFFICIAL]
-    on = [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
-    return replace(verdict, reasons=[*verdict.reasons, *on, *_seen(verdict, seeds_at_first_look)])
+    reasons = [*verdict.reasons, *_copy_reasons([results, *others]), *_late_choices(verdict, seeds_at_first_look)]
+    return replace(verdict, reasons=reasons)
 
 
 def shared_variances(verdicts: Iterable[Verdict]) -> dict[Estimate, Estimate]:
-    """Return each tested difference with the variance that its family lends it: the differences of one paper and unit."""
+    """Return tested difference -> the same with a variance moderated by its family: the tested differences of one unit."""
     families: dict[str, dict[Estimate, None]] = {}
     for verdict in verdicts:
         family = families.setdefault(verdict.unit.name, {})
-        family.update(dict.fromkeys(one for one in verdict.tested if one.degrees is None))
-    return {one: better for family in families.values() for one, better in zip(family, moderated(list(family)), strict=True)}
+        family.update(dict.fromkeys(estimate for estimate in verdict.tested if estimate.degrees is None))
+    shared: dict[Estimate, Estimate] = {}
+    for family in families.values():
+        shared |= zip(family, moderated(list(family)), strict=True)
+    return shared
 
 
-def _seen(verdict: Verdict, looked: int | None) -> list[Reason]:
-    """What of the test was settled after numbers of ours had been seen."""
-    added = verdict.ours.n // verdict.claim.quantity.panels - looked if looked and verdict.ours else 0
-    reasons = [make_reason(ReasonKind.SEEDS_ADDED, seeds=count(added, "seed"), looked=looked)] if added > 0 else []
-    return [*reasons, make_reason(ReasonKind.LISTED_LATE)] if verdict.claim.registered_after_results else reasons
+def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
+    """Return a reason that names the data sets that are not the official release; none if all are."""
+    datasets = sorted({run["dataset"] for experiment in results for run in experiment.runs()})
+    copies = [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]
+    return [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
 
 
-def _calibrated(verdict: Verdict, chosen: Mapping[str, str]) -> Verdict:
-    """Agreement with what a setting was chosen by is none; to be far from it even so is worth telling."""
+def _late_choices(verdict: Verdict, seeds_at_first_look: int | None) -> list[Reason]:
+    """Return a reason for each choice that was made after results had been seen: added seeds, a claim listed late."""
+    reasons = []
+    seeds = verdict.ours.n // verdict.claim.quantity.panels if verdict.ours else 0
+    if seeds_at_first_look and seeds > seeds_at_first_look:
+        added = count(seeds - seeds_at_first_look, "seed")
+        reasons.append(make_reason(ReasonKind.SEEDS_ADDED, seeds=added, looked=seeds_at_first_look))
+    if verdict.claim.registered_after_results:
+        reasons.append(make_reason(ReasonKind.LISTED_LATE))
+    return reasons
+
+
+def _calibrated(verdict: Verdict, calibrations: Mapping[str, str]) -> Verdict:
+    """Return the verdict with its calibrations as reasons. Agreement shows nothing if all series were calibrated on the
+    reported values; disagreement still does."""
     labels = verdict.claim.quantity.labels
-    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=chosen[label]) for label in labels if label in chosen]
+    calibrated = [label for label in labels if label in calibrations]
+    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=calibrations[label]) for label in calibrated]
     failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
-    calibrated = reasons and len(reasons) == len(labels) and not failed
-    status = Status.CALIBRATED if calibrated else verdict.status
+    status = Status.CALIBRATED if calibrated == labels and not failed else verdict.status
     return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
 
 
-def _decide(key: str, claim: Claim, panel: ExperimentView, held: float | None, shared: Mapping[Estimate, Estimate]) -> Verdict:
-    def verdict(status: Status, reasons: list[Reason], *found: Estimate | str | None) -> Verdict:
-        return Verdict(key, claim, MEASURES[panel.display.measure], status, reasons, *found)
-
-    cell = panel.results.at_scale(claim.scales, claim.quantity)
-    for results in (panel.results, *panel.other_results.values()):
-        missing = [label for label in cell.labels if label in results.unfinished_series]
+def _decide(
+    key: str, claim: Claim, view: ExperimentView, sign_share: float | None, shared: Mapping[Estimate, Estimate]
+) -> Verdict:
+    """Return the verdict before calibrations, data and late choices are considered."""
+    verdict = Verdict(key, claim, view.measure, Status.NOT_RUN, [])
+    quantity = view.results.at_scale(claim.scales, claim.quantity)
+    for results in (view.results, *view.other_results.values()):
+        missing = [label for label in quantity.labels if label in results.unfinished_series]
         if absent := results.missing_reason or (unfinished(missing) if missing else None):
-            return verdict(Status.NOT_RUN, [make_reason(ReasonKind.NOT_RUN, text=str(absent))])
-    values, reasons = cell.evaluate(panel)
-    plain = cell.estimate(panel) if values else None
-    ours = plain and shared.get(plain, plain)
-    arrived = "" if cell.diverged(panel) or cell.missing(panel) or not (reasons or claim.expected) else _arrivals(cell, panel)
-    asked = "" if panel.comparable else rules.condition(claim, cell, panel.measure)
-    if beyond := rules.not_testable(claim, cell, panel, held):
-        return verdict(Status.NOT_COMPARED, beyond, plain, arrived, asked)
-    contrasts = [shared.get(one, one) for one in cell.contrasts(panel)] if claim.expected and values else []
-    p = None if reasons else rules.p_value(claim, cell, contrasts, ours)
-    status, reasons = rules.judge(claim, cell, panel, contrasts, ours, reasons)
-    tested = (contrasts or [ours]) if p is not None else []
-    found = verdict(rules.OWN.get(status, status) if claim.is_own_question else status, reasons, ours, arrived, asked, p)
-    support = cell.evidence(panel) if values else []
-    return replace(found, reasons=[*found.reasons, *support], plain=plain, tested=tuple(tested))
+            return replace(verdict, reasons=[make_reason(ReasonKind.NOT_RUN, text=str(absent))])
+    values, reasons = quantity.evaluate(view)
+    plain = quantity.estimate(view) if values else None
+    computable = not quantity.diverged(view) and not quantity.missing(view)
+    arrivals = _arrivals(quantity, view) if computable and (reasons or claim.expected) else ""
+    condition = "" if view.comparable else rules.condition(claim, quantity, view.measure)
+    verdict = replace(verdict, ours=plain, arrivals=arrivals, condition=condition)
+    if untestable := rules.not_testable(claim, quantity, view, sign_share):
+        return replace(verdict, status=Status.NOT_COMPARED, reasons=untestable)
+    ours = shared.get(plain, plain) if plain else None
+    contrasts = [shared.get(contrast, contrast) for contrast in quantity.contrasts(view)] if claim.expected and values else []
+    p = rules.p_value(claim, quantity, contrasts, ours) if ours else None
+    status, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
+    if claim.is_own_question:
+        status = rules.OWN_QUESTION_STATUS.get(status, status)
+    tested = tuple(contrasts or [ours]) if ours and p is not None else ()
+    reasons = [*reasons, *(quantity.evidence(view) if values else [])]
+    return replace(verdict, status=status, reasons=reasons, ours=ours, p=p, plain=plain, tested=tested)
 
 
-def _arrivals(cell: Quantity, panel: ExperimentView) -> str:
-    """Who gets to the target, of each series."""
-    return "; ".join(f"{label}: {text}" for label in cell.labels if (text := cell.arrivals_text(panel, label)))
+def _arrivals(quantity: Quantity, view: ExperimentView) -> str:
+    """Return how many seeds of each series reach the target; empty for a quantity without a target."""
+    texts = {label: quantity.arrivals_text(view, label) for label in quantity.labels}
+    return "; ".join(f"{label}: {text}" for label, text in texts.items() if text)
