@@ -32,7 +32,7 @@ class ReasonKind(StrEnum):
     CONTAINS_ZERO = "the interval of the difference contains zero"
     ONE_CONTAINS_ZERO = "at least one of the two differences has an interval that contains zero"
     NO_LEAD = "the interval contains zero, and the 90 % interval excludes a lead of {least} or more"
-    NONE_AS_LARGE = "the interval contains zero, and one more run would not come within the tolerance"
+    NONE_AS_LARGE = "the interval contains zero, and the reported value is further away than tolerance and chance explain"
     AS_CLAIMED = "the direction is as claimed"
     OPPOSITE = "the direction is opposite to the claim"
     WIDE_TOLERANCE = "the direction is as reported; the tolerance, over half of the difference, is too wide to judge the size"
