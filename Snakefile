@@ -73,4 +73,4 @@ onsuccess:
 onerror:
     work.restore_summaries()
     mirror_rest()
-    logger.error("Not done. What is finished stays: the same command goes on with the rest.", extra={"event": Event.END})
+    logger.error("Not done. Finished work is kept; the same command continues with the rest.", extra={"event": Event.END})

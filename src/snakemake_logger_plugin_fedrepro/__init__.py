@@ -1,4 +1,4 @@
-"""Snakemake's terminal as fedrepro wants it, switched on in profiles/default. Snakemake finds it by this package's name."""
+"""Snakemake logger plugin for fedrepro's terminal output; profiles/default enables it. Snakemake finds it by its name."""
 
 import sys
 from logging import LogRecord
@@ -9,21 +9,22 @@ from fedrepro.cli.terminal.screen import Screen
 
 
 class LogHandler(LogHandlerBase):
-    """Hands what Snakemake says to the screen; a dry run and `--verbose` show it as Snakemake does."""
+    """A handler that passes Snakemake's log records to the screen; a dry run and `--verbose` show them as Snakemake does."""
 
-    writes_to_stream = True
-    writes_to_file = needs_rulegraph = has_filter = has_formatter = False  # Snakemake puts on its own two
+    # properties in the base class; without a filter and formatter Snakemake adds its own
+    writes_to_stream = True  # pyright: ignore[reportAssignmentType] - a constant property
+    writes_to_file = needs_rulegraph = has_filter = has_formatter = False  # pyright: ignore[reportAssignmentType] - constants
 
     def __post_init__(self) -> None:
-        given = self.common_settings
-        self.plain = bool(given.dryrun or given.verbose or given.debug_dag or given.printshellcmds)
-        self.screen = Screen(sys.stdout if given.stdout else sys.stderr, live=not (self.plain or given.quiet))
+        settings = self.common_settings
+        self.plain = bool(settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds)
+        self.screen = Screen(sys.stdout if settings.stdout else sys.stderr, live=not (self.plain or settings.quiet))
 
     def emit(self, record: LogRecord) -> None:
         try:
             if not self.plain:
                 self.screen.handle(record)
-            elif (text := self.format(record)) not in ("", "None"):  # as Snakemake's own handler asks
+            elif (text := self.format(record)) not in ("", "None"):  # as Snakemake's own handler does
                 self.screen.say(text)
         except Exception:
             self.handleError(record)

@@ -142,7 +142,7 @@ def test_stopped_by_hand(here, capsys, monkeypatch):
 
     write(here, {})
     monkeypatch.setattr(runner, "train", stop)
-    assert main.main(["train"]) == 130 and "the same command goes on" in capsys.readouterr().err
+    assert main.main(["train"]) == 130 and "the same command continues" in capsys.readouterr().err
 
 
 def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):

@@ -166,7 +166,7 @@ def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(r
         (io.StringIO(), ["0 of 3 runs done | fig a\n", "hello\n"]),
     ):
         shown = screen(stream)
-        shown.handle(record("To be trained", event=Event.COST, asked=asked(runs)))
+        shown.handle(record("To be trained", event=Event.COST, requested=asked(runs)))
         shown.handle(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
         shown.show()
         shown.show()
@@ -182,7 +182,7 @@ def test_what_a_user_reads(runs, tmp_path):
     log, terminal = tmp_path / "job.log", screen()
     failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
     study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
-    terminal.handle(record("To be trained", event=Event.COST, asked=asked(runs) | {"study_x": [study]}))
+    terminal.handle(record("To be trained", event=Event.COST, requested=asked(runs) | {"study_x": [study]}))
     terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
     finish(runs[0])
     reach(runs[1], 7)
@@ -240,7 +240,7 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
     for error, message in (
         (UserError("no such file"), "no such file"),
         (KeyError("x"), "KeyError: 'x'"),
-        (KeyboardInterrupt(), "stopped; the same command goes on from the last checkpoint"),
+        (KeyboardInterrupt(), "stopped; the same command continues from the last checkpoint"),
     ):
         with pytest.raises(SystemExit), logged():
             raise error
@@ -264,7 +264,7 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
         assert announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2}))
         announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
     (told,) = caplog.records  # once
-    assert (told.event, told.asked) == (Event.COST, {"train_a": jobs["train_a"]})
+    assert (told.event, told.requested) == (Event.COST, {"train_a": jobs["train_a"]})
     assert told.getMessage() == bill.pending_table(jobs["train_a"], 2)
 
 

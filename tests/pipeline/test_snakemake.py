@@ -225,7 +225,7 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     failed, log = told[told.index("FAILED ") :].splitlines()[:2]
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
-    assert "the same command goes on with the rest" in told
+    assert "the same command continues with the rest" in told
 
 
 def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(project, tmp_path):

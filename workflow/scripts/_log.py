@@ -26,7 +26,7 @@ def failures_logged(snakemake) -> Iterator[Failures]:
     except (Exception, KeyboardInterrupt) as caught:
         error = as_user_error(caught) or caught
         if is_interrupt(caught):
-            error = UserError("stopped; the same command goes on from the last checkpoint")
+            error = UserError("stopped; the same command continues from the last checkpoint")
         logging.getLogger("fedrepro").error("error: %s", error, exc_info=not isinstance(error, UserError))
         failure.write(log, failures.by_name or {snakemake.rule: error})
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The command line: commands, what `fedrepro list` shows, and what is on the terminal while Snakemake works."""
+"""The command line `fedrepro`, and the terminal output while Snakemake works."""
 
 from fedrepro.core import moved
 

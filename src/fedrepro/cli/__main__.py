@@ -1,4 +1,4 @@
-"""`python -m fedrepro.cli` is the command `fedrepro`."""
+"""Entry point of `python -m fedrepro.cli`, which is the command `fedrepro`."""
 
 import sys
 

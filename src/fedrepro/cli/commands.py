@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedrepro.core.errors import Failures, UserError, unknown_name
 from fedrepro.core.formatting import count
+
+if TYPE_CHECKING:
+    from fedrepro.experiments.plan import Plan, PlannedExperiment
 
 PARAMS = Path("params.yaml")
 log = logging.getLogger("fedrepro")
@@ -35,8 +38,9 @@ class Project:
         self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
         self.paths = Paths(results=options.results)
 
-    def plan(self, select: Callable[[dict], list] | None = None) -> dict:
-        """Plan all experiments, after the data that `choose` needs are here, where only they tell which runs are meant."""
+    def plan(self, select: Callable[["Plan"], list["PlannedExperiment"]] | None = None) -> "Plan":
+        """Return the plan of all experiments; first fetch the data of those that `select` returns, if their runs' names need
+        it."""
         from fedrepro.experiments import plan, resolve
 
         where = self.params, self.paths
@@ -44,11 +48,11 @@ class Project:
         resolve.check_other_scales(self.params)
         return planned
 
-    def select(self, targets: list[str], fetch_data: bool = True) -> list:
-        """Return the experiments of some targets, or all, and log what a user should know of them. `bring`: get their data."""
+    def select(self, targets: list[str], fetch_data: bool = True) -> list["PlannedExperiment"]:
+        """Return the experiments of some targets, or all, and log warnings on them. `fetch_data`: first fetch their data."""
         from fedrepro.experiments import plan
 
-        def choose(planned: dict) -> list:
+        def choose(planned: "Plan") -> list["PlannedExperiment"]:
             if not targets:
                 return plan.all_experiments(planned)
             from fedrepro.cli.targets import select_experiments
@@ -57,12 +61,12 @@ class Project:
 
         chosen = choose(self.plan(choose if fetch_data else None))
         if not all(item.data_missing for item in chosen):  # then an error says it
-            for remark in plan.warnings(chosen, self.params.active_scale.compare):
-                log.warning(remark)
+            for warning in plan.warnings(chosen, self.params.active_scale.compare):
+                log.warning(warning)
         return chosen
 
     def parallel_jobs(self, cores: int) -> int:
-        """Return how many jobs may be at work at once."""
+        """Return the number of jobs that may run at once."""
         from fedrepro.training import devices
 
         return devices.max_parallel_jobs(self.params.device, self.params.gpus, cores)
@@ -72,23 +76,23 @@ def list_targets(options: argparse.Namespace) -> int:
     from fedrepro.cli import targets
 
     project = Project(options)
-    found = targets.list_targets(project.plan(), project.params, project.paths, project.parallel_jobs(options.cores))
+    listed = targets.list_targets(project.plan(), project.params, project.paths, project.parallel_jobs(options.cores))
     sys.stdout.write(
         f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n"
     )
-    sys.stdout.write(targets.format_table(found) + "\n")
+    sys.stdout.write(targets.format_table(listed) + "\n")
     return 0
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """Runs to train and studies to make of them; what both are given, and what runs are given alone."""
+    """Runs to train, studies to make of them, and the options of the functions that do it."""
 
     runs: list
-    cases: list
+    cases: list  # StudyRun
     paths: Any
-    shared: dict[str, Any]
-    alone: dict[str, Any]
+    shared: dict[str, Any]  # options of training and of studies
+    training: dict[str, Any]  # further options of training
 
 
 def train(options: argparse.Namespace) -> int:
@@ -98,15 +102,15 @@ def train(options: argparse.Namespace) -> int:
     work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
     limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
     snapshots = study_plan.snapshots(work.cases).rounds
-    left = runner.train(work.runs, work.paths, **work.shared, **work.alone, **limits, snapshots=snapshots)
-    cases = [case for case in work.cases if case.run.summary.exists()]  # of a run that failed there is nothing to study
+    left = runner.train(work.runs, work.paths, **work.shared, **work.training, **limits, snapshots=snapshots)
+    cases = [case for case in work.cases if case.run.summary.exists()]  # a run that failed has no studies
     left = left or study_runner.run_studies(cases, work.paths, **work.shared, **limits)
     limits["failures"].raise_all()
     return 3 if left else 0
 
 
 def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
-    """What the settings ask for."""
+    """Return the runs and studies of some targets, or of all settings."""
     from fedrepro.experiments import plan, study_plan
 
     params, paths, chosen = project.params, project.paths, project.select(targets)
@@ -115,12 +119,12 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     if chosen and all(item.data_missing for item in chosen):
         raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
     shared = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
-    alone = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
-    return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, alone)
+    training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
+    return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, training)
 
 
 def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
-    """What a list of runs asks for, which says itself which they are."""
+    """Return the runs and studies in a list of runs, which needs no settings."""
     from fedrepro.config.params import data_mirror
     from fedrepro.experiments import run_list, study_plan
     from fedrepro.runs.paths import Paths
@@ -140,15 +144,17 @@ def plan(options: argparse.Namespace) -> int:
     chosen = project.select(options.targets, fetch_data=bool(options.export))
     if options.export:
         _export(chosen, project, options.export)
-    left = cost.pending_work(
-        chosen, project.params, project.paths, lambda name: sys.stderr.write(f"measuring the speed of {name}\n")
-    )
-    sys.stdout.write(cost.plan_table(chosen, left, project.parallel_jobs(options.cores), project.params.scale) + "\n")
+
+    def announce(name: str) -> None:
+        sys.stderr.write(f"measuring the speed of {name}\n")
+
+    pending = cost.pending_work(chosen, project.params, project.paths, announce)
+    sys.stdout.write(cost.plan_table(chosen, pending, project.parallel_jobs(options.cores), project.params.scale) + "\n")
     return 0
 
 
 def _export(chosen: list, project: Project, path: Path) -> None:
-    """Write the unfinished runs and studies of some experiments to a file."""
+    """Write the unfinished runs and studies of experiments to a file."""
     from fedrepro.experiments import plan, run_list, study_plan
     from fedrepro.runs.run import run_id
 
@@ -156,8 +162,8 @@ def _export(chosen: list, project: Project, path: Path) -> None:
     cases = [case for case in unfinished if case.run.id == run_id(case.run.config, case.run.data)]
     if len(cases) < len(unfinished):
         text = f"left out: {count(len(unfinished) - len(cases), 'study', 'studies')} of runs that earlier code trained"
-        log.warning("%s; make them where these runs lie", text)
-    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(case.run for case in cases))}  # some of kept runs
+        log.warning("%s; make them on the machine that has these runs", text)
+    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(case.run for case in cases))}
     run_list.write(list(runs.values()), path, study_plan.by_run_folder(cases))
 
 
@@ -197,7 +203,7 @@ def restore(options: argparse.Namespace) -> int:
 
 
 def _run_folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
-    """Where the runs of a paper, or of all, lie, and where DVC has them."""
+    """Return for each selected paper the folder of its runs and the folder in which DVC stores them."""
     project = Project(options)
     papers = list(project.params.papers)
     if options.paper and options.paper not in papers:
@@ -210,13 +216,13 @@ def prune(options: argparse.Namespace) -> int:
     from fedrepro.experiments import prune
 
     project = Project(options)
-    found = prune.prune(project.params, project.paths, delete=options.yes, other_code=options.other_code)
-    for path in found:
+    unused = prune.prune(project.params, project.paths, delete=options.yes, other_code=options.other_code)
+    for path in unused:
         sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
-    if not found:
+    if not unused:
         sys.stdout.write(f"nothing to prune: {project.file} names all that is there\n")
     elif not options.yes:
-        sys.stdout.write(f"{count(len(found), 'folder or file', 'folders and files')}; --yes deletes them\n")
+        sys.stdout.write(f"{count(len(unused), 'folder or file', 'folders and files')}; --yes deletes them\n")
     return 0
 
 
@@ -225,8 +231,8 @@ def notebook(options: argparse.Namespace) -> int:
 
     params = Project(options).params
     path = notebook.write(options.target, params, options.out)
-    made = f"snakemake --cores 2 {options.target} --config scale={params.scale}"
-    sys.stdout.write(f"{path}\nthe figure's numbers, where they are not there yet: {made}\n")
+    command = f"snakemake --cores 2 {options.target} --config scale={params.scale}"
+    sys.stdout.write(f"{path}\nthe figure's numbers, where they are not there yet: {command}\n")
     return 0
 
 
@@ -241,6 +247,6 @@ def schema(options: argparse.Namespace) -> int:
     from fedrepro.config.json_schema import experiments_schema, settings_schema
     from fedrepro.report.paper import artifacts_schema
 
-    described = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}[options.of]()
-    sys.stdout.write(json.dumps(described, indent=1) + "\n")
+    schemas = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
+    sys.stdout.write(json.dumps(schemas[options.of](), indent=1) + "\n")
     return 0

@@ -1,4 +1,4 @@
-"""Write docs/configuration.md: every setting with its default and its description, and every name that may be chosen."""
+"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen."""
 
 import inspect
 import json
@@ -36,7 +36,7 @@ KINDS = {
 
 
 def write(root: Path = Path()) -> bool:
-    """Write the page below `root`. Returns whether it changed."""
+    """Write the page in the repository `root`. Returns whether it changed."""
     path, text = root / PAGE, page()
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
@@ -53,9 +53,9 @@ def page() -> str:
 
 
 def _settings(model: type[Frozen]) -> str:
-    """Return a row for each field of a model."""
+    """Return a Markdown table with a row for each field of a model."""
     schema = model.model_json_schema()
-    schema = schema if "properties" in schema else schema["anyOf"][-1]  # of a mapping that may be a plain name instead
+    schema = schema if "properties" in schema else schema["anyOf"][-1]  # anyOf: a plain name, or a mapping
     required = schema.get("required", ())
     rows = []
     for key, field in schema["properties"].items():
@@ -65,7 +65,7 @@ def _settings(model: type[Frozen]) -> str:
 
 
 def _values(field: dict[str, Any]) -> str:
-    """Return what a field may hold, from its JSON schema."""
+    """Return the valid values of a field in words, from its JSON schema."""
     if "anyOf" in field:
         return " or ".join(_values(one) for one in field["anyOf"])
     if "enum" in field:
@@ -82,11 +82,11 @@ def _values(field: dict[str, Any]) -> str:
 
 
 def _choices(kind: str) -> str:
-    """Return a row for each name of a kind, with its options and their defaults."""
+    """Return a Markdown table with a row for each name of a kind, with its options and their defaults."""
     rows = []
     for name in registry.names(kind):
-        found = registry.find(kind, name)
-        summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(inspect.getdoc(found).split()))[0]
+        docstring = " ".join((inspect.getdoc(registry.find(kind, name)) or "").split())
+        summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", docstring)[0]
         fields = registry.options_model(kind, name).model_json_schema().get("properties", {})
         options = [f"`{key}`{_default(field)}" for key, field in fields.items()]
         rows.append((f"`{name}`", summary, ", ".join(options)))

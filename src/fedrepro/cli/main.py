@@ -15,11 +15,11 @@ from fedrepro.core.errors import UserError, as_user_error, is_interrupt, stop_on
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns 0; 2 for the user's mistakes, with one message; 3 when a time budget ended the work."""
+    """Run one command. Returns 0; 2 after a UserError, with its message; 3 if the time budget ended; 130 after an interrupt."""
     try:
         stop_on_sigterm()
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # titles have letters that not every terminal has
+            sys.stdout.reconfigure(errors="replace")  # not every terminal can encode the letters in titles
         options = _parser().parse_args(arguments)
         from fedrepro.training import progress_bar  # slow to import
 
@@ -34,18 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except BaseException as error:
         if is_interrupt(error):
-            sys.stderr.write("stopped; the same command goes on from the last checkpoint\n")
+            sys.stderr.write("stopped; the same command continues from the last checkpoint\n")
             return 130
         if isinstance(error, BrokenPipeError) and _output_closed():
             return 0
-        if (told := as_user_error(error)) is None:
+        if (user_error := as_user_error(error)) is None:
             raise
-        sys.stderr.write(f"error: {told}\n")
+        sys.stderr.write(f"error: {user_error}\n")
         return 2
 
 
 def _output_closed() -> bool:
-    """Return whether nobody reads the output, as after `| head`; the rest of it then goes nowhere."""
+    """Return whether the reader of the output has ended, as `| head` does; if so, discard the rest of the output."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def parse_seconds(text: str) -> float:
+    """Return a duration such as 90s, 9m or 2h in seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}': expected a number with s, m or h, e.g. 9m")
@@ -74,61 +75,50 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_cores(text: str) -> int:
+    """Return a positive whole number."""
     if not re.fullmatch("[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(f"'{text}': expected a whole number, at least 1")
     return int(text)
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "targets": {"nargs": "*", "metavar": "target", "help": "only what this figure, table, paper or experiment needs"},
+    "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
     "of": {
         **{"nargs": "?", "choices": ("settings", "experiments", "artifacts"), "default": "settings"},
-        "help": "settings: params.yaml (the default); else of a paper's experiments.yaml or artifacts.yaml",
+        "help": "settings (the default): of params.yaml; experiments or artifacts: of this file of a paper",
     },
-    "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (params.yaml)"},
-    "--scale": {"help": "overrides the scale of the settings file"},
+    "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (default: params.yaml)"},
+    "--scale": {"help": "scale to use instead of the one in the settings file"},
     "--data-mirror": {"help": "folder or URL with the data sets' files"},
     "--device": {"help": "auto, cpu or cuda"},
     "--paper": {"help": "only this paper"},
-    "--results": {"type": Path, "default": Path("results"), "help": "where runs lie (results)"},
+    "--results": {"type": Path, "default": Path("results"), "help": "folder of the runs (default: results)"},
     "--cores": {
         "type": parse_cores,
         "default": commands.available_cores(),
-        "help": "for which the time is told (all of this machine)",
+        "help": "number of cores for which to estimate the time (default: all of this machine)",
     },
     "--budget": {"type": parse_seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
-    "--runs": {"type": Path, "help": "a list of runs that `fedrepro plan --export` wrote, instead of settings"},
+    "--runs": {
+        "type": Path,
+        "help": "train the runs in this list, which `fedrepro plan --export` wrote",
+    },
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
-    "--yes": {"action": "store_true", "help": "delete; without it the folders are only listed"},
-    "--other-code": {"action": "store_true", "help": "also finished runs whose settings are named, but of earlier code"},
-    "--out": {"type": Path, "help": "file (reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
+    "--yes": {"action": "store_true", "help": "delete; without it folders and files are only listed"},
+    "--other-code": {"action": "store_true", "help": "also delete finished runs of current settings that earlier code trained"},
+    "--out": {"type": Path, "help": "file to write (default: reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
 }
-LOCATION_OPTIONS = "--params --data-mirror --results"
-COMMANDS = (  # name, function, its options, what it does
-    (
-        "list",
-        commands.list_targets,
-        f"{LOCATION_OPTIONS} --scale --device --cores",
-        "every target with its title, its state and its cost",
-    ),
-    ("train", commands.train, f"targets {LOCATION_OPTIONS} --scale --device --budget --runs", "train what is not finished"),
-    (
-        "plan",
-        commands.plan,
-        f"targets {LOCATION_OPTIONS} --scale --device --cores --export",
-        "what would run, and what it costs",
-    ),
-    ("keep", commands.keep, f"targets {LOCATION_OPTIONS} --scale", "copy finished runs to results/kept, to be committed"),
-    ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which is DVC's"),
-    ("restore", commands.restore, "--params --paper --results", "copy runs that DVC brought to results/runs"),
-    (
-        "prune",
-        commands.prune,
-        f"{LOCATION_OPTIONS} --yes --other-code",
-        "delete runs and partitions that no scale names any more",
-    ),
-    ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that goes on from a figure's numbers"),
+COMMON = "--params --data-mirror --results"
+COMMANDS = (  # name, function, options, help
+    ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
+    ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs", "train what is not finished"),
+    ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
+    ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),
+    ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which DVC tracks"),
+    ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),
+    ("prune", commands.prune, f"{COMMON} --yes --other-code", "delete runs and partitions that no scale uses any more"),
+    ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that works on a figure's numbers"),
     ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
     ("schema", commands.schema, "of", "print the JSON schema of the settings, or of a file of a paper"),
 )

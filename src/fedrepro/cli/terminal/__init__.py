@@ -1,10 +1,10 @@
-"""What Snakemake's user sees on the terminal: the cost of what is asked, a line of progress, what failed and why, the end."""
+"""Terminal output while Snakemake works: the cost of the requested work, a line of progress, failures, a closing message."""
 
 from enum import StrEnum
 
 
 class Event(StrEnum):
-    """Events of our own in Snakemake's log, beside its `LogEvent`."""
+    """Events in Snakemake's log in addition to its own `LogEvent`."""
 
     COST = "fedrepro_cost"
     END = "fedrepro_end"

@@ -1,4 +1,4 @@
-"""Filters that the Snakefile puts on Snakemake's logger: the cost of what is asked for, and what answers an unknown target."""
+"""Filters for Snakemake's logger: announce the cost of the requested work, suggest targets for an unknown one."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -14,34 +14,34 @@ Filter = Callable[[logging.LogRecord], bool]
 
 
 def announce_cost(jobs: Mapping[str, list[cost.PendingWork]], cores: int) -> Filter:
-    """Log once, as soon as it is known which jobs a command takes, what they cost; with it the line of progress gets the jobs.
+    """Return a filter that logs the cost of the requested jobs once, when Snakemake has selected them.
 
-    `jobs`: rule -> what is trained in it; `cores`: for which the time is told.
+    Args:
+        jobs: rule -> the unfinished runs and studies of its job; the requested ones are attached to the log record.
+        cores: number of cores for which the time is estimated.
     """
-    told = False
+    announced = False
 
     def announce(record: logging.LogRecord) -> bool:
-        nonlocal told
-        if getattr(record, "event", None) == LogEvent.RUN_INFO and not told:
-            told = True
-            asked = {rule: jobs[rule] for rule in record.stats if rule in jobs}
-            if entries := [entry for group in asked.values() for entry in group]:
-                log.info(cost.pending_table(entries, cores), extra={"event": Event.COST, "asked": asked})
+        nonlocal announced
+        if getattr(record, "event", None) == LogEvent.RUN_INFO and not announced:
+            announced = True
+            requested = {rule: jobs[rule] for rule in getattr(record, "stats", ()) if rule in jobs}
+            if pending := [entry for group in requested.values() for entry in group]:
+                log.info(cost.pending_table(pending, cores), extra={"event": Event.COST, "requested": requested})
         return True
 
     return announce
 
 
 def suggest_targets(valid: Collection[str], requested: Callable[[], Iterable[str]]) -> Filter:
-    """Answer an unknown target with the nearest of those that there are; `asked` returns the targets on the command line."""
+    """Return a filter that answers an unknown target with similar ones; `requested` returns the command line's targets."""
 
     def suggest(record: logging.LogRecord) -> bool:
         if getattr(record, "exception", None) == "MissingRuleException":
-            wrong = [
-                name for name in requested() if name not in valid and "/" not in name and "." not in name
-            ]  # others are files
-            if wrong:
-                record.msg, record.args = str(unknown_name("target", wrong[0], valid, "; `fedrepro list` shows all")), None
+            names = [name for name in requested() if "/" not in name and "." not in name]  # the others are files
+            if unknown := [name for name in names if name not in valid]:
+                record.msg, record.args = str(unknown_name("target", unknown[0], valid, "; `fedrepro list` shows all")), None
         return True
 
     return suggest

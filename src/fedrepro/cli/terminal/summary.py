@@ -1,4 +1,4 @@
-"""The last words of a job that went well: what was made, what the verdicts are, which page to open."""
+"""The closing message after Snakemake has finished: what was made, the verdicts, the page to open."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ DOCUMENTS = ("index.html", "report.pdf")
 
 
 def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> str:
-    """`outputs`: of all jobs that were made; `reports`: the folder of the scale."""
+    """Return the message for the `outputs` of all finished jobs; `reports` is the folder of the scale's reports."""
     made = [Path(output) for output in outputs]
     runs = sum(path.name == "summary.json" for path in made)
     studies = sum(path.suffix == ".json" and path.parts[:2] == ("results", "runs") for path in made) - runs
@@ -21,14 +21,14 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
         if path.parent.name in ("figures", "tables") and path.parents[2] == reports:
             drawn.setdefault(path.parents[1], []).append(path)
     for folder, files in drawn.items():
-        whole = folder / "tables" / "verdicts.json" in files
-        lines.append(f"{folder.name}: {_describe_verdicts(folder) if whole else ', '.join(map(str, sorted(files)))}")
+        complete = folder / "tables" / "verdicts.json" in files
+        lines.append(f"{folder.name}: {_describe_verdicts(folder) if complete else ', '.join(map(str, sorted(files)))}")
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
     archives = [f"Wrote {path}" for path in made if path.suffix == ".zip"]
     return "\n".join(lines + [f"Open {path}" for path in pages] + archives)
 
 
 def _describe_verdicts(folder: Path) -> str:
-    """How many of a paper's claims have which verdict."""
-    found = summary.read_verdicts(folder)
-    return f"{count(len(found), 'claim')}: {summary.summary(found)}" if found else "no claim is judged at this scale"
+    """Return the number of a paper's claims by verdict."""
+    verdicts = summary.read_verdicts(folder)
+    return f"{count(len(verdicts), 'claim')}: {summary.summary(verdicts)}" if verdicts else "no claim is judged at this scale"
