@@ -10,7 +10,7 @@ from support.server import Server
 
 @pytest.fixture
 def direct(monkeypatch):
-    """Requests go where they say, and again without a pause."""
+    """Send requests without a proxy, and repeat them without a pause."""
     monkeypatch.setattr(_download, "BACKOFF", 0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

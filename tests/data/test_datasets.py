@@ -1,4 +1,4 @@
-"""Fetching, decoding and preparing: on small made files, and on real data where a mirror is at hand."""
+"""Fetching, decoding and preparing data sets: on small made files, and on real data if there is a mirror."""
 
 import contextlib
 import gzip
@@ -67,7 +67,7 @@ def mirror(tmp_path):
 
 
 def put(mirror: Path, name: str, changes: dict[str, bytes | None] | None = None) -> None:
-    """The whole files of a data set below a mirror, some of them changed or, with None, absent."""
+    """Write all files of a data set below a mirror, some changed or, with None, absent."""
     for path, data in (FILES.get(name, {}) | (changes or {})).items():
         (mirror / path).parent.mkdir(parents=True, exist_ok=True)
         (mirror / path).unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def put(mirror: Path, name: str, changes: dict[str, bytes | None] | None = None)
 
 
 def provide(choice, tmp_path: Path) -> datasets.Dataset:
-    """What is prepared of a choice, from the mirror where there is one, which declares its copy where that can be read."""
+    """Prepare a data set and return it; a mirror declares its copy if that is readable."""
     out, mirror = tmp_path / datasets.key(choice), tmp_path / "mirror"
     if mirror.is_dir() and registry.find("datasets", datasets.origin(choice)).FILES:
         with contextlib.suppress(UserError):
@@ -86,7 +86,7 @@ def provide(choice, tmp_path: Path) -> datasets.Dataset:
 
 
 def assert_refused(choice, tmp_path: Path, *words: str) -> UserError:
-    """One line that holds `words`, and nothing half-written."""
+    """Assert that the error is one line that contains `words`, and that nothing is half written."""
     with pytest.raises(UserError) as caught:
         provide(choice, tmp_path)
     message = str(caught.value)
@@ -140,7 +140,7 @@ def test_options_name_the_folder_and_a_file_by_its_content(shapes, tmp_path, mon
       (("devices", 10**9), ("side", 10**6), ("hidden", 10**9), ("train", 10**12))),
     ("synthetic", {"alpha": 1e308}, "alpha: at most 1e6"), ("synthetic", {"beta": 3e38}, "beta: at most 1e6"),
 ])  # fmt: skip
-def test_options_that_cannot_be(name, options, words, tmp_path):
+def test_invalid_options(name, options, words, tmp_path):
     with pytest.raises(UserError, match=f"dataset {name}: .*{words}"):
         datasets.identify({"name": name} | options, tmp_path / "raw", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -193,7 +193,7 @@ def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
 
 
 def test_a_drawn_set_with_options(tmp_path):
-    """Prepared beside its raw files, also in the folder that the data set's lock is named after."""
+    """Also into the folder after which the lock of the data set is named."""
     choice, out = TINY | {"beta": 0.5}, tmp_path / datasets.key(TINY | {"beta": 0.5})
     identity = datasets.identify(choice, tmp_path, out)
     data, labels = datasets.load(out), datasets.labels(out)
@@ -210,7 +210,7 @@ def test_a_drawn_set_with_options(tmp_path):
 
 
 def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
-    """The large sets, which take seconds to draw, were drawn for the kept runs."""
+    """Only of small sets: the large ones take seconds to draw."""
     records = kept.load_runs(ROOT / "results/kept/fedmax")
     choices = {record["data"]: record["config"]["dataset"] for run, record in records.items() if run.startswith("synthetic-")}
     identities = {datasets.key(choice): data for data, choice in choices.items()}
@@ -223,7 +223,8 @@ def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
 
 
 def test_synthetic_devices_by_their_definition(tmp_path):
-    """alpha moves the networks that label, beta the inputs; both only between devices. The largest stay finite."""
+    """alpha changes the networks that draw labels, beta the inputs, both only between devices; the largest values stay
+    finite."""
     choices = ({}, {"alpha": 2}, {"beta": 3}, {"devices": 1, "train": 4000}, {"alpha": 1e6, "beta": 1e6}, {"alpha": 0.5})
     plain, other, moved, large, wide, half = (provide(TINY | choice, tmp_path) for choice in choices)
     assert torch.equal(plain.train_x, other.train_x) and not torch.equal(plain.train_y, other.train_y)
@@ -247,7 +248,7 @@ def test_synthetic_devices_by_their_definition(tmp_path):
 
 @pytest.fixture
 def shapes(tmp_path, monkeypatch):
-    """CONTRIBUTING's recipe for a data set, as it stands there, and arrays for it."""
+    """Return the data set of CONTRIBUTING's recipe, as it is printed there, and arrays for it."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     module = ModuleType("fedrepro.data.datasets.shapes")
     exec(re.search("## Data of your own.*?```python\n(.*?)```", text, re.DOTALL)[1], module.__dict__)
@@ -277,8 +278,8 @@ def shapes(tmp_path, monkeypatch):
     ({"test_x": np.zeros((20, 1, 28, 28), np.uint8), "test_y": np.zeros(20, int)}, ("[1000, 20]", "[1000, 200]")),
     (None, ("shapes.npz", "No such file")),
 ], ids=["no channel", "float64", "larger", "from 1", "negative", "column", "halves", "none", "counts", "no file"])  # fmt: skip
-def test_own_data_that_do_not_fit_stay(changes, words, shapes, tmp_path):
-    """The message does not say to delete what nobody can fetch; the recipe's own data fit."""
+def test_invalid_own_data_are_not_deleted(changes, words, shapes, tmp_path):
+    """The message does not advise deleting what cannot be fetched again; the recipe's own data are valid."""
     file = tmp_path / "raw/shapes/shapes.npz"
     if changes is None:
         file.unlink()
@@ -297,7 +298,7 @@ def test_own_data_that_do_not_fit_stay(changes, words, shapes, tmp_path):
     (0, np.zeros((120, 1, 8, 8), np.uint8), "train part: images uint8"),
     (5, np.zeros(59, int), "test part: 60 images but 59 owners"),
 ], ids=["nan", "bytes", "owners"])  # fmt: skip
-def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch):
+def test_invalid_drawn_arrays(place, wrong, words, tmp_path, monkeypatch):
     arrays = list(synthetic.read(tmp_path, registry.parse_options("datasets", TINY)))
     arrays[place] = wrong
     monkeypatch.setattr(synthetic, "read", lambda raw, params: tuple(arrays))
@@ -308,7 +309,7 @@ def test_drawn_arrays_that_cannot_be(place, wrong, words, tmp_path, monkeypatch)
 
 
 def test_other_code_prepares_again(tmp_path, monkeypatch):
-    """A corrected decoder does not train on what the old one made."""
+    """A corrected decoder is not used with arrays of the old one."""
     meta, arrays = provide("digits_rgb", tmp_path).meta, tmp_path / "digits_rgb/arrays.npz"
     made = arrays.stat().st_mtime_ns
     provide("digits_rgb", tmp_path)
@@ -321,7 +322,7 @@ def test_other_code_prepares_again(tmp_path, monkeypatch):
 
 
 def test_own_files_that_change_are_prepared_again(shapes, tmp_path):
-    """A set without official files has no checksums: names, sizes and times tell."""
+    """A set without official files has no checksums: names, sizes and times are compared."""
     raw, out = tmp_path / "raw", tmp_path / "out"
     first = datasets.identify("shapes", raw, out)
     made = (out / "arrays.npz").stat().st_mtime_ns
@@ -332,7 +333,7 @@ def test_own_files_that_change_are_prepared_again(shapes, tmp_path):
 
 
 def test_a_copy_stays_a_copy_when_it_is_prepared_again(mirror, tmp_path, monkeypatch):
-    """Though its mirror is not set any more: from the raw files that lie here; where they do not, it stays as it is."""
+    """Even without its mirror: from the raw files; without these it stays as it is."""
     put(mirror, "mnist")
     identity, raw, out = provide("mnist", tmp_path).meta["identity"], tmp_path / "raw", tmp_path / "mnist"
     monkeypatch.setattr(_fetch, "download", None)
@@ -378,7 +379,7 @@ def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_p
 
 
 def test_processes_that_need_the_same_data_prepare_them_once(tmp_path):
-    """Loading what they made needs the training core only, labels alone not even that."""
+    """Loading them needs only the training core, loading labels not even that."""
     start = "import sys; from pathlib import Path; from fedrepro.data import datasets; out = Path('digits')\n"
     code = start + "for _ in range(2): datasets.provide('digits', Path('raw'), out)\nprint(len(datasets.load(out).train_y))"
     calls = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -458,7 +459,7 @@ def test_emnist_letters_stand_upright_start_at_zero_and_may_be_padded(mirror, tm
 
 
 def npz(**arrays: np.ndarray) -> dict[str, bytes]:
-    """The file of the pneumonia set."""
+    """Write the file of the pneumonia set."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return {"pneumonia28/pneumoniamnist.npz": buffer.getvalue()}
@@ -492,7 +493,7 @@ def xrays(root: Path) -> Path:
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
 def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
-    """Those of a mirror where they are elsewhere in part: nothing is mixed. What was prepared outlives the mirror."""
+    """The mirror's, if the data folder has only some: they are not mixed. Prepared data do not need the mirror."""
     if place == "mirror":
         part = tmp_path / "raw/chest_xray/train/NORMAL"
         part.mkdir(parents=True)
@@ -523,8 +524,8 @@ def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
     assert data.train_x.shape == (10, 1, 20, 20) and data.test_y.tolist() == [0, 1]
 
 
-def test_grey_pictures_of_16_bits(tmp_path):
-    """Scaled to the same bytes as the picture in 8 bits; refused where they may be of 12."""
+def test_grey_images_of_16_bits(tmp_path):
+    """They are scaled to the same bytes as the 8-bit image, and refused if they may have 12 bits."""
     ramp = np.tile(np.arange(4, 256, 4, dtype=np.uint8), (63, 1))
     folder = xrays(tmp_path / "raw") / "train/NORMAL"
     Image.fromarray(ramp).save(folder / "0.png")
@@ -547,8 +548,8 @@ def test_a_share_of_each_class_is_held_out_at_random():
     (chest_xray, {"pooled": True}, [1583, 4273], 5856),
     (aptos, {}, np.add([1805, 370, 999, 193, 295], [25810, 2443, 5292, 873, 708]), 38_788),
 ], ids=["chest_xray", "aptos"])  # fmt: skip
-def test_the_sizes_that_are_planned_with(module, options, counts, total):
-    """From the releases' counts of each class; the paper's totals."""
+def test_sizes_of_drawn_test_parts(module, options, counts, total):
+    """From the releases' counts of each class, with the paper's totals."""
     test = _image_folders.draw_test_part(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
     assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test) and sum(counts) == total
 
@@ -557,7 +558,7 @@ GRADES = {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [4, 3, 2, 1, 0, 0, 0, 
 
 
 def retinas(root: Path, grades: dict = GRADES) -> Path:
-    """Both sources: a red square of 20 pixels on black pictures of 60 x 40, brighter the worse the grade."""
+    """Make both sources: a red square of 20 pixels on black images of 60 x 40, brighter the worse the grade."""
     for name, (table, columns, inner) in aptos.SOURCES.items():
         folder = root / "aptos" / name / inner
         folder.mkdir(parents=True)
@@ -577,8 +578,8 @@ def few_retinas(monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
-def test_retinas_of_two_sources_as_kaggle_and_a_file_manager_leave_them(place, few_retinas, tmp_path):
-    """Also one folder deeper, with notes beside the pictures and in a folder, and tables that Excel has saved."""
+def test_retinas_of_two_sources(place, few_retinas, tmp_path):
+    """Also one folder deeper, with hidden files, and with tables that Excel saved."""
     retinas(tmp_path / "plain" / "mirror")
     plain, root = provide(EYES, tmp_path / "plain"), retinas(tmp_path / place)
     labels, held = np.array([grade for grades in GRADES.values() for grade in grades]), np.arange(14) % 4 == 3
@@ -601,7 +602,7 @@ def test_retinas_of_two_sources_as_kaggle_and_a_file_manager_leave_them(place, f
 
 
 @pytest.mark.parametrize(("size", "expected"), [((60, 20), (60, 60)), ((30, 20), (30, 20))], ids=["wide", "dark"])
-def test_an_eye_beyond_the_picture_or_none(size, expected):
+def test_cropping_to_an_eye_beyond_the_image_or_absent(size, expected):
     eye = aptos.crop_to_eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
     assert eye.size == expected and np.asarray(eye)[:20].max() == 0
 
@@ -615,7 +616,7 @@ def test_an_eye_beyond_the_picture_or_none(size, expected):
     (GRADES, None, ("train.csv: not there",)),
     ({"aptos2019": [0, 1, 2], "retinopathy": [0, 4]}, "", ("no picture of grade 3",)),
 ], ids=["no column", "no rows", "no grade", "all faults at once", "no table", "no grade 3"])  # fmt: skip
-def test_tables_of_retinas_that_are_none(grades, table, words, few_retinas, tmp_path):
+def test_invalid_tables_of_retinas(grades, table, words, few_retinas, tmp_path):
     file = retinas(tmp_path / "mirror", grades) / "aptos2019" / "train.csv"
     if table is None:
         file.unlink()
@@ -624,7 +625,7 @@ def test_tables_of_retinas_that_are_none(grades, table, words, few_retinas, tmp_
     assert_refused(EYES, tmp_path, *words)
 
 
-def test_retinas_that_are_nowhere_too_few_or_broken(mirror, tmp_path, request):
+def test_missing_too_few_or_broken_retinas(mirror, tmp_path, request):
     assert isinstance(assert_refused(EYES, tmp_path, "aptos2019/train_images", "kaggle.com", "retinopathy"), DataUnavailable)
     root = retinas(mirror)
     assert_refused(EYES, tmp_path, "mirror/aptos", "7 images")
@@ -639,7 +640,7 @@ def test_retinas_that_are_nowhere_too_few_or_broken(mirror, tmp_path, request):
     assert message.count("truncated or damaged") == 8
 
 
-def test_what_changes_behind_a_link_to_a_folder_is_noticed(few_retinas, tmp_path):
+def test_changes_behind_a_link_are_noticed(few_retinas, tmp_path):
     root = retinas(tmp_path / "raw")
     folder = root / "aptos2019" / "train_images"
     folder.rename(tmp_path / "disk")
@@ -652,7 +653,7 @@ def test_what_changes_behind_a_link_to_a_folder_is_noticed(few_retinas, tmp_path
     assert _fetch.has_changed(root) and provide(EYES, tmp_path).meta["identity"] != before
 
 
-def test_preparing_pictures_holds_them_once(tmp_path):
+def test_images_are_in_memory_once(tmp_path):
     """Of 38,788 retinas of 256 x 256 pixels a second copy is 7 GiB."""
     retinas(tmp_path / "raw", {"aptos2019": [0, 1, 2, 3, 4], "retinopathy": [0] * 195})
     choice = {"name": "aptos", "size": 256}
@@ -746,7 +747,7 @@ def test_damaged_files_of_a_mirror_are_fetched_again_once_they_are_mended(name, 
     (None, {}, ("truncated or damaged",)),
 ], ids=["members outside", "link", "absent", "cut"])  # fmt: skip
 def test_archives(left_out, links, words, mirror, tmp_path):
-    """None can write outside or smuggle links."""
+    """None can write outside of the folder or contain links."""
     files = {name: data for name, data in BATCHES.items() if name.split("/")[1] not in (left_out or ())}
     outside = {} if words else {"../../evil": b"x", str(tmp_path / "evil"): b"x"}
     tar_gz(mirror / cifar10.ARCHIVE, files | outside, links)
@@ -791,8 +792,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("title", HOSTILE)
-def test_what_a_hostile_batch_asks_for_is_not_done(title):
-    """In a process of its own: it may crash."""
+def test_pickles_execute_no_code(title):
+    """In a process of its own, since it may crash."""
     batch = b"\x80\x03}C\x04data" + HOSTILE[title] + b"sC\x06labels]I0\naI1\nas."
     code = "from fedrepro.data.datasets import _formats; from fedrepro.core.errors import UserError\n"
     code += f"try: _formats.cifar_batch({batch!r}, 'labels', 'it')\nexcept UserError as error: print(error)"
@@ -829,7 +830,7 @@ def test_unwritable_folders(mirror, tmp_path):
             write()
 
 
-def test_arrays_that_are_not_those_that_were_prepared(tmp_path):
+def test_changed_arrays_are_refused(tmp_path):
     """Other labels, fewer images, other pixels."""
     provide("digits", tmp_path)
     file = tmp_path / "digits/arrays.npz"
@@ -847,7 +848,7 @@ def test_arrays_that_are_not_those_that_were_prepared(tmp_path):
 
 
 @pytest.mark.parametrize("text", (None, "", "{", "{}", "[]", "[" * 100000), ids=lambda text: str(text)[:4])
-def test_a_description_that_is_missing_or_damaged(text, tmp_path):
+def test_missing_or_damaged_metadata(text, tmp_path):
     provide("digits", tmp_path)
     out = tmp_path / "digits"
     (out / "meta.json").unlink() if text is None else (out / "meta.json").write_text(text)
@@ -870,7 +871,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_sets(name, tmp_path, mirror):
-    """From the user's mirror, or the packed MNIST beside the repository."""
+    """From the user's mirror, or the packed MNIST next to the repository."""
     shared = ROOT.parent / "shared" / "data"
     folder = Path(os.environ.get("FEDREPRO_DATA_MIRROR") or shared) / Path(registry.find("datasets", name).MIRROR[-1][0]).parent
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Fetching over HTTP: from a local server that breaks off, is busy, refuses or says nothing."""
+"""Fetching over HTTP, from a local server that breaks off, is busy, refuses or is silent."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ from support.files import IMAGES, cifar10_files, declare, leftovers, md5, mnist_
 
 @pytest.fixture
 def release(server, monkeypatch):
-    """A made release of MNIST on the server, pinned as the official one."""
+    """Pin a made release of MNIST on the server as the official one."""
     files = mnist_files()
     server.files = {f"/{name}": data for name, data in files.items()}
     pinned = tuple(_fetch.File(name, (f"{server.url}/{name}",), md5(data)) for name, data in files.items())
@@ -43,7 +43,7 @@ def test_official_download_then_nothing_to_do(release, tmp_path):
     assert len(release.log) == 4
 
 
-def test_several_that_fetch_the_same_data_fetch_them_once(release, tmp_path):
+def test_processes_fetch_the_same_data_once(release, tmp_path):
     with ThreadPoolExecutor(4) as callers:
         folders = set(callers.map(lambda _: datasets.fetch("mnist", tmp_path / "raw"), range(4)))
     assert len(release.log) == 4 and len(folders) == 1 and not leftovers(tmp_path)
@@ -61,7 +61,7 @@ def test_download_resumes_after_a_break(release, tmp_path):
 @pytest.mark.parametrize("ranges", [True, False, None])
 @pytest.mark.parametrize("stale", [None, b"of another file", b"x" * 100_000], ids=["its beginning", "another", "too long"])
 def test_download_goes_on_where_an_earlier_process_stopped(stale, ranges, release, tmp_path):
-    """From a part that does not fit it begins again."""
+    """With a part that does not match, it begins again."""
     release.ranges, data = ranges, release.files[f"/{IMAGES}"]
     part = data[:100] if stale is None else stale
     write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": part})
@@ -71,7 +71,7 @@ def test_download_goes_on_where_an_earlier_process_stopped(stale, ranges, releas
 
 
 @pytest.mark.parametrize("status", [503, 429, 408])
-def test_busy_server_is_asked_again_but_not_for_ever(status, release, tmp_path):
+def test_requests_to_a_busy_server_are_repeated_a_few_times(status, release, tmp_path):
     release.busy, release.status = 2, status
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 6
@@ -101,7 +101,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("pieces", "words", "requests"), OTHERS)
-def test_an_answer_that_is_not_the_file(pieces, words, requests, release, tmp_path, monkeypatch):
+def test_responses_that_are_not_the_file(pieces, words, requests, release, tmp_path, monkeypatch):
     monkeypatch.setattr(_download, "MAX_BYTES", 1 << 20)
     release.answers[f"/{IMAGES}"] = lambda: pieces
     with pytest.raises(UserError, match=rf"MNIST: cannot download {IMAGES} .*{words}"):
@@ -109,15 +109,15 @@ def test_an_answer_that_is_not_the_file(pieces, words, requests, release, tmp_pa
     assert len(release.log) == requests and list((tmp_path / "raw" / "mnist").iterdir()) == []
 
 
-def test_odd_headers_of_a_whole_file_are_no_traceback(release, tmp_path, caplog):
+def test_odd_headers_cause_no_traceback(release, tmp_path, caplog):
     data = release.files[f"/{IMAGES}"]
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n: no name\r\nno colon\r\n\r\n" % len(data)
     release.answers[f"/{IMAGES}"] = lambda: [head, data]
     assert (datasets.fetch("mnist", tmp_path / "raw") / IMAGES).read_bytes() == data and "Traceback" not in caplog.text
 
 
-def test_an_answer_of_a_byte_at_a_time_is_given_up(release, tmp_path, monkeypatch):
-    """Also where a length is told, of which more would have to come before anything is written, and of headers."""
+def test_a_very_slow_response_is_abandoned(release, tmp_path, monkeypatch):
+    """Also if a length is declared, and if headers are slow."""
     monkeypatch.setattr(_download, "WINDOW", 0.02)
     monkeypatch.setattr(_download, "TIMEOUT", (0.2, 0.2))
 
@@ -134,7 +134,7 @@ def test_an_answer_of_a_byte_at_a_time_is_given_up(release, tmp_path, monkeypatc
 
 
 def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
-    """The mirror's file changes between a broken-off attempt and the next, and nobody knows its checksum."""
+    """The mirror's file changes between two attempts, and its checksum is not known."""
     old, new = mnist_files(train=30), mnist_files()
     server.files = {f"/mnist/{name}": data for name, data in new.items()}
 
@@ -148,8 +148,8 @@ def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_answer_in_chunks(whole, release, tmp_path):
-    """Its end tells whether it is whole; as it is sent, also where it says that it is packed."""
+def test_a_chunked_response(whole, release, tmp_path):
+    """Its end shows that it is complete; it is stored as sent, even if declared as compressed."""
     data = release.files[f"/{IMAGES}"]
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
     pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (data[:500], data[500:])]
@@ -176,7 +176,7 @@ def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
     assert (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
 
 
-def test_second_address_serves_where_the_first_does_not(release, tmp_path, monkeypatch):
+def test_the_second_address_is_used_if_the_first_fails(release, tmp_path, monkeypatch):
     first, *rest = mnist.FILES
     release.files["/wrong"] = b"wrong"
     urls = (f"{release.url}/gone", f"{release.url}/wrong", *first.urls)
@@ -185,7 +185,7 @@ def test_second_address_serves_where_the_first_does_not(release, tmp_path, monke
     assert [path for path, _ in release.log[:3]] == ["/gone", "/wrong", f"/{IMAGES}"]
 
 
-def test_no_network_tells_of_the_mirror(release, tmp_path, monkeypatch):
+def test_without_network_the_error_mentions_the_mirror(release, tmp_path, monkeypatch):
     first, *rest = mnist.FILES
     monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, ("http://127.0.0.1:1/x",), first.md5), *rest))
     with pytest.raises(UserError) as caught:
@@ -205,17 +205,17 @@ def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []
 
 
-def test_a_mirror_that_never_answers_is_asked_once(direct, monkeypatch, tmp_path):
+def test_an_unresponsive_mirror_is_asked_once(direct, monkeypatch, tmp_path):
     monkeypatch.setattr(_download, "TIMEOUT", (5, 0.05))
     with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and says nothing
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         words = "data mirror .*release.*ReadTimeout, tried 3 times.*Run it again"
-        with pytest.raises(UserError, match=words) as told:
+        with pytest.raises(UserError, match=words) as caught:
             datasets.fetch("cifar10", tmp_path / "raw", mirror=url)
     assert not leftovers(tmp_path)
     with pytest.raises(UserError) as again:  # nor for another set by the same process, which would wait as long
         datasets.fetch("mnist", tmp_path / "raw", mirror=url)
-    assert str(again.value) == str(told.value)
+    assert str(again.value) == str(caught.value)
 
 
 def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):

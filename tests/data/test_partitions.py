@@ -1,4 +1,4 @@
-"""Every way to partition keeps to the same rules; then what each of them promises."""
+"""Partitions: rules that all obey, then what each one promises."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def make(name, seed=0, labels=TRAIN, test_labels=TEST, **options):
 
 
 def overlaps(name, options):
-    """Whether clients may share images, and images may be nobody's."""
+    """Return whether clients may share images, and images may be unused."""
     return options.get("overlap", options.get("whole", name == "class_shards"))
 
 
@@ -88,8 +88,8 @@ def test_parts_are_disjoint_and_cover(name, options):
 
 
 def off(partition, labels, test_labels):
-    """Of each part and class: by how many images the test part misses the shares of the train part, and by how many it may:
-    one, since images are whole, and its share of what the rounding of all classes gave the part too much or too little."""
+    """Return for each part and class by how many images the test part misses the proportions of the training part, and by how
+    many it may: one, since images are whole, and its share of the rounding errors of all classes."""
     train = np.stack([np.bincount(labels[part], minlength=CLASSES) for part in partition.train])
     test = np.stack([np.bincount(test_labels[part], minlength=CLASSES) for part in partition.test])
     shares = train / train.sum(1, keepdims=True)
@@ -97,7 +97,7 @@ def off(partition, labels, test_labels):
 
 
 @pytest.mark.parametrize(("name", "options"), [variant for variant in VARIANTS if "tests" not in variant[1]], ids=str)
-def test_test_part_has_the_shares_of_the_train_part(name, options):
+def test_test_parts_have_the_proportions_of_training_parts(name, options):
     labels, test_labels = np.arange(6000) % CLASSES, np.arange(3000) % CLASSES
     for more in [{"alpha": alpha} for alpha in (0.1, 1)] if "alpha" in OPTIONS.get(name, {}) else [{}]:
         missed, allowed = off(make(name, labels=labels, test_labels=test_labels, **options | more), labels, test_labels)
@@ -105,7 +105,7 @@ def test_test_part_has_the_shares_of_the_train_part(name, options):
 
 
 def test_test_images_at_random():
-    """Split evenly, whatever the classes of the train parts."""
+    """Split evenly, whatever the classes of the training parts."""
     parts, dealt = make("iid", tests="random"), make("iid")
     assert all(np.array_equal(*pair) for pair in zip(parts.train, dealt.train, strict=True))
     assert [len(part) for part in parts.test] == [50] * 4
@@ -115,14 +115,14 @@ def test_test_images_at_random():
 
 
 def test_clients_that_share_train_images_share_test_images():
-    """As the FedCL authors' code has it: each draws from the whole test set, and so has its full share of it."""
+    """As in the FedCL authors' code each draws from the whole test set, and so has its full share of it."""
     parts, whole = make("dirichlet", overlap=True, alpha=100), make("permuted", whole=True)
     assert [len(part) for part in parts.test] == [50] * 4 and len(np.unique(np.concatenate(parts.test))) < 200
     assert all(part.tolist() == list(range(400)) for part in whole.train)
     assert all(part.tolist() == list(range(200)) for part in whole.test)
 
 
-def test_too_few_test_images_of_a_class_leave_the_shares_and_not_the_size():
+def test_too_few_test_images_make_smaller_parts_of_equal_proportions():
     few = np.repeat(np.arange(CLASSES), [30, 0, 30, 30, 3, 30, 30, 30, 30, 30])
     parts = make("dirichlet", overlap=True, test_labels=few)
     train, test = (
@@ -142,7 +142,7 @@ def test_the_seed_decides(name, options):
 
 
 @pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive", "pipe"))
-def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
+def test_a_stored_partition_of_other_settings_is_refused(damage, tmp_path):
     data, path, run = images(), tmp_path / "partition.npz", config()
     own = _store.provide(run, data, path)
     assert same(own, _store.provide(run, data, path))
@@ -167,8 +167,9 @@ def test_a_stored_partition_that_is_not_the_run_s(damage, tmp_path):
     [(name, options) for name, options in VARIANTS if name != "natural" and "whole" not in options],
     ids=str,
 )
-def test_what_a_client_has_of_a_class_is_drawn(name, options):
-    """Not a stretch of the file, whose order may mean something: a patient, a writer, a day. Natural clients are."""
+def test_a_clients_images_of_a_class_are_random(name, options):
+    """Not consecutive ones in the file, whose order may mean something: a patient, a writer, a day. Those of natural clients
+    are."""
     parts = make(name, **options)
     for held, truth in ((parts.train, TRAIN), (parts.test, TEST)):
         if options.get("tests") or all(len(own) == len(truth) for own in held):
@@ -214,7 +215,7 @@ def test_shards_of_100_clients_as_fedmax_has_them(classes, shards, size):
 
 
 def letters(clients=100, **options):
-    """EMNIST's letters, in number."""
+    """Return labels with the sizes of EMNIST's letters."""
     sets = LabelledSubset(np.arange(124_800) % 26, 26), LabelledSubset(np.arange(20_800) % 26, 26)
     return partitions.create(Choice(name="class_shards", clients=clients, **options), *sets, pixels=1024, seed=0), sets
 
@@ -258,7 +259,7 @@ def test_random_classes():
     assert (np.concatenate(alone) == 1).any() and (np.concatenate(alone) > 2).any()
 
 
-def test_random_classes_count_by_count(monkeypatch):
+def test_random_classes_example(monkeypatch):
     """Two classes of 6 and 4 images, two clients of 5: the first draws 2 of class 0, so takes 3 of class 1; the second draws
     1 of the 4 that are left, finds one of class 1, and fills up with class 0."""
 
@@ -284,7 +285,7 @@ def test_classes():
     assert even.tolist() == [True, False] * 5 and odd.tolist() == [False, True] * 5
 
 
-def test_classes_dealt_anew_every_round():
+def test_classes_redrawn_every_round():
     parts, again = make("classes", clients=2, redraw=True), make("classes", clients=2, redraw=True)
     deals = [parts.parts_of(0, round) for round in range(1, 9)]
     assert deals == [again.parts_of(0, round) for round in range(1, 9)]
@@ -304,8 +305,8 @@ def test_balanced_classes(clients, each):
     assert set(sized[held > 0].tolist()) == {2} and sized[held == 0].max(initial=0) == 0
 
 
-def test_which_classes_stand_together_is_drawn():
-    """As unmixed they are: with two classes for each of ten clients not always 0 with 1, 2 with 3, ..."""
+def test_combinations_of_classes_are_random():
+    """With two classes for each of ten clients not always 0 with 1, 2 with 3, ..."""
     pairs = {
         tuple(np.flatnonzero(row))
         for seed in range(20)
@@ -314,7 +315,7 @@ def test_which_classes_stand_together_is_drawn():
     assert len(pairs) > 30  # of 45
 
 
-def test_mixed_classes_are_any_balanced_assignment(monkeypatch):
+def test_mixed_classes_are_uniform(monkeypatch):
     """Two of three classes for each of three clients: 6 assignments, as often as each other (chi-square, 1 %). Of ten classes
     half for each of ten: unmixed, every client has its opposite."""
     monkeypatch.setattr(balanced_classes, "TRADES", 10)
@@ -359,12 +360,12 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("name", "options", "words"), IMPOSSIBLE)
-def test_options_that_cannot_be(name, options, words):
+def test_invalid_options(name, options, words):
     with pytest.raises(UserError, match=f"partition {name}: {words}"):
         make(name, **options)
 
 
-def test_balanced_classes_that_cannot_be_dealt(monkeypatch):
+def test_impossible_balanced_classes(monkeypatch):
     few = np.repeat(np.arange(CLASSES), [1, *[40] * (CLASSES - 1)])
     with pytest.raises(UserError, match="partition balanced_classes: .*class 0 has 1 images for 5 clients"):
         make("balanced_classes", labels=few, clients=10)
@@ -385,7 +386,7 @@ def test_dirichlet_shares_spread_as_alpha_says(options, total):
 
 
 @pytest.mark.parametrize("options", [{}, {"prior": "classes"}, {"overlap": True}], ids=str)
-def test_dirichlet_at_the_ends_of_alpha(options):
+def test_dirichlet_at_extreme_alphas(options):
     even = classes_of(make("dirichlet", alpha=1e6, **options))
     assert even.min() >= 2 and even.max() <= 25  # around 10
     skewed = classes_of(make("dirichlet", clients=10, alpha=1e-3, **options))
@@ -393,7 +394,7 @@ def test_dirichlet_at_the_ends_of_alpha(options):
 
 
 def test_dirichlet_uniform_and_the_largest_alpha_are_equal_shares():
-    """`1e-1`, without a point, is a text to YAML. Six clients of 66 images, 6.6 a class: 6 of each, 60 in all where they
+    """`1e-1` without a point is a string in YAML. Six clients of 66 images, 6.6 a class: 6 of each, 60 in total if they
     overlap. Without overlap three clients have 133 of 400."""
     for alpha in ("uniform", 3.4e38):
         assert (classes_of(make("dirichlet", alpha=alpha, overlap=True)) == 10).all()
@@ -405,7 +406,7 @@ def test_dirichlet_uniform_and_the_largest_alpha_are_equal_shares():
     assert [len(part) for part in make("dirichlet", clients=3).train] == [133] * 3
 
 
-def test_who_has_run_out_of_classes_draws_others_around_the_prior():
+def test_clients_without_classes_left_draw_others():
     """All of the client's share is of class 0, of which nothing is left."""
     asked = []
 
@@ -426,7 +427,7 @@ def test_who_has_run_out_of_classes_draws_others_around_the_prior():
     ([0, 0, 1, 1], 2, [[1.0, 0.0], [0.5, 0.5]], [[0, 1], [2, 3]]),  # with two of four a client has its fair number
     ([0, 0, 0, 0, 0], 3, [[1 / 3] * 3], [[0, 1], [2], [3, 4]]),  # 5/3 and 10/3 are nearest to 2 and 3
 ])  # fmt: skip
-def test_dirichlet_by_class_count_by_count(labels, clients, shares, expected):
+def test_dirichlet_by_class_example(labels, clients, shares, expected):
     given = iter(np.array(shares))
     draw = SimpleNamespace(permutation=lambda images: images, dirichlet=lambda alphas: next(given))
     params = dirichlet_by_class.Params(clients=clients, alpha=0.5, min_size=min(map(len, expected)))
@@ -434,8 +435,8 @@ def test_dirichlet_by_class_count_by_count(labels, clients, shares, expected):
     assert [part.tolist() for part in parts] == expected
 
 
-def test_test_images_are_dealt_to_the_nearest_whole_number():
-    """Five of a class to three clients that have as many of it to train on: up to 5/3 and 10/3, so to 2 and 3."""
+def test_test_images_are_split_by_rounding():
+    """Five images of a class for three clients with equal training parts: up to 5/3 and 10/3, so to 2 and 3."""
     sets = (LabelledSubset(np.zeros(count, int), 1) for count in (3, 5))
     draw = SimpleNamespace(permutation=lambda images: images)
     assert [part.tolist() for part in _test_parts.disjoint_test_parts(None, [[0], [1], [2]], *sets, draw)] == [
@@ -449,13 +450,13 @@ def test_dirichlet_by_class_tries_a_bounded_number_of_times(monkeypatch):
     assert min(len(part) for part in make("dirichlet_by_class", alpha=0.1, min_size=30).train) >= 30
     monkeypatch.setattr(dirichlet_by_class, "TRIES", 5)
     words = r"min_size: in 5 draws of 400 images for 4 clients the smallest share had at most (\d+) \(got 99\); lower it to"
-    with pytest.raises(UserError, match=f"partition dirichlet_by_class: {words} ") as told:
+    with pytest.raises(UserError, match=f"partition dirichlet_by_class: {words} ") as caught:
         make("dirichlet_by_class", min_size=99)
-    advised = int(re.search(words, str(told.value))[1])
+    advised = int(re.search(words, str(caught.value))[1])
     assert min(len(part) for part in make("dirichlet_by_class", min_size=advised).train) == advised
 
 
-def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
+def test_an_unlikely_min_size_is_abandoned_soon():
     """A thousand draws for 500 clients take a second, not minutes."""
     begun = time.process_time()
     with pytest.raises(UserError, match=r"lower it to \d+, or set fewer clients or a larger alpha"):
@@ -467,7 +468,7 @@ def test_a_min_size_that_is_feasible_and_unlikely_is_given_up_soon():
     ({"name": "natural", "clients": 4}, "partition natural: "),
     ({"name": "dirichlet_by_class", "clients": 10, "alpha": 1, "min_size": 144}, "min_size: .*143 of 1438"),
 ], ids=["natural", "dirichlet_by_class"])  # fmt: skip
-def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, tmp_path):
+def test_impossible_options_are_refused_without_data(partition, words, tmp_path):
     with pytest.raises(UserError, match=words):
         plan.plan_experiments(one(partition=partition), Paths(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -475,7 +476,7 @@ def test_what_cannot_be_is_refused_before_any_data_are_there(partition, words, t
 
 @pytest.fixture
 def mine(monkeypatch):
-    """A partition of one's own, to be filled."""
+    """Return a user's own partition module, to be filled."""
     found, names = ModuleType("fedrepro.data.partitions.mine"), registry.names
     found.Params, found.split = iid.Params, iid.split
     monkeypatch.setitem(sys.modules, found.__name__, found)
@@ -485,8 +486,8 @@ def mine(monkeypatch):
     return found
 
 
-def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
-    """It is read when the settings are: other content is another partition and another run, and a later edit is noticed."""
+def test_runs_are_named_by_the_content_of_a_partitions_file(mine, tmp_path):
+    """It is read with the settings: other content gives another partition and another run, and a later edit is noticed."""
 
     class Params(Frozen):
         clients: Count
@@ -525,7 +526,7 @@ def test_what_a_file_of_a_partition_holds_names_its_runs(mine, tmp_path):
     ([[0, 1]], False, "split: 1 parts for 2 clients"),
     ([[0, 1], []], False, "clients: 1 of 2 got no images"),
 ])  # fmt: skip
-def test_indices_of_a_partition_of_ones_own(parts, own_test, words, mine):
+def test_indices_of_partitions_are_checked(parts, own_test, words, mine):
     mine.split = lambda params, train, draw: [np.array(part, int) for part in parts]
     if own_test:
         mine.split_test = iid.split_test
@@ -533,7 +534,7 @@ def test_indices_of_a_partition_of_ones_own(parts, own_test, words, mine):
         make("mine", clients=2)
 
 
-def test_dirichlet_by_class_gives_nothing_to_clients_that_have_their_share():
+def test_dirichlet_by_class_gives_full_clients_nothing():
     sizes = [len(part) for seed in range(5) for part in make("dirichlet_by_class", seed=seed, alpha=0.1).train]
     assert max(sizes) < 100 + 40  # below the fair 100 before its last class, and a class has 40
 
@@ -574,8 +575,8 @@ def test_subsets_contain_one_another():
     assert sorted(np.concatenate(part.train)) == list(range(60)) and sorted(np.concatenate(part.test)) == list(range(20))
 
 
-def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
-    """The same images whether clients hold them too or not, and whatever the partition."""
+def test_proxy_images_are_stored_and_may_be_removed_from_clients(tmp_path):
+    """They are the same whether or not clients have them too, and for every partition."""
     shared, removed, other = (
         partitions.for_run(
             config(train_images=60, proxy={"share": 0.25, "removed": kept}, partition={"name": name, "clients": 4}), images()
@@ -596,7 +597,7 @@ def test_proxy_images_are_stored_and_kept_from_clients_where_asked(tmp_path):
 
 
 def test_partitions_are_drawn_without_torch(tmp_path):
-    """What a job imports costs more than what it does; one that is there is left alone."""
+    """Importing it costs more than the job itself; a stored partition is not written again."""
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     run = config(dataset="digits", train_images=60, test_images=20)

@@ -1,4 +1,4 @@
-"""What a mirror declares of its copies, and what becomes of one that is not what it declares."""
+"""Declarations of a mirror about its copies, and copies that differ from them."""
 
 import json
 
@@ -38,8 +38,8 @@ def test_a_copy_is_planned_and_labelled_as_it_is_declared(mirror, tmp_path):
 
 
 @pytest.mark.parametrize("entries", [{}, {"mnist": OTHER}], ids=["none", "other pixels"])
-def test_a_copy_that_is_not_what_is_declared_is_refused_until_it_is(entries, mirror, tmp_path):
-    """The message says what to declare; the same command then goes on."""
+def test_a_copy_unlike_its_declaration_is_refused(entries, mirror, tmp_path):
+    """The message says what to declare; then the same command continues."""
     write(mirror, **entries)
     for _ in range(2):
         with pytest.raises(UserError, match=r"release\.json of the data mirror: mnist") as caught:
@@ -69,7 +69,7 @@ def test_a_damaged_declaration(text, mirror, tmp_path):
         provide(tmp_path, mirror)
 
 
-def test_the_declaration_of_an_address_is_asked_by_a_job_and_kept(server, mirror, tmp_path, monkeypatch):
+def test_a_urls_declaration_is_fetched_by_jobs_and_stored(server, mirror, tmp_path, monkeypatch):
     pixels = declare(mirror)
     server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
     server.files["/release.json"] = (mirror / "release.json").read_bytes()

@@ -1,4 +1,4 @@
-"""Work packed into jobs: every piece once, nothing too small, all cores busy, and the same jobs in every process."""
+"""Packing of work into jobs: every item once, no job too small, all cores busy, and the same jobs in every process."""
 
 import random
 from dataclasses import replace
@@ -23,7 +23,7 @@ from support.federation import a_run, config, images
 
 
 def drawn(seed: int) -> list[float]:
-    """Seconds of a few to a hundred pieces, from nothing to hours."""
+    """Draw the seconds of a few to a hundred items, from nothing to hours."""
     draw = random.Random(seed)
     return [draw.choice((0, 1, 9, 40, 61, 300, 9000)) * draw.random() for _ in range(draw.randrange(1, 100))]
 
@@ -34,7 +34,7 @@ def loads(costs: list[float], jobs: list[list[int]]) -> list[float]:
 
 @pytest.mark.parametrize("least", [1, 2, 4, 8, 1000])
 @pytest.mark.parametrize("seed", range(30))
-def test_what_every_packing_is(seed, least):
+def test_packing_invariants(seed, least):
     costs = drawn(seed)
     jobs = pack(costs, least)
     found = loads(costs, jobs)
@@ -59,7 +59,7 @@ def test_what_every_packing_is(seed, least):
     ([50, 50, 50], 1, [[0, 1, 2]]),  # two jobs would be 100 and 50
     ([MIN_JOB_SECONDS] * 3, 1, [[0], [1], [2]]),
 ])  # fmt: skip
-def test_by_hand(costs, least, jobs):
+def test_packing_examples(costs, least, jobs):
     assert pack(costs, least) == jobs
 
 
@@ -80,7 +80,7 @@ def by_name(jobs: list[Job]) -> dict[str, tuple[WorkItem, ...]]:
 
 
 def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
-    """Also when some of a job's runs are finished by then, and when another main process has packed the rest anew."""
+    """Also if some of a job's runs are finished by then, or another main process has packed the rest again."""
     known, folder = pieces(tmp_path, 9), tmp_path / "packed" / "quick"
     finish(known[3])
     first = write_jobs(known, float, 2, folder)
@@ -97,7 +97,7 @@ def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
     assert write_jobs(known, float, 2, folder) == [] and read_jobs(known, folder) == []  # what is over is forgotten
 
 
-def test_a_name_means_one_job(tmp_path):
+def test_job_names_are_unique(tmp_path):
     one, two = (write_jobs(pieces(tmp_path, count), float, 1, tmp_path / "packed")[0] for count in (2, 3))
     assert one.name.startswith("p_fig_0_L2_0_1_and_1_more_") and two.name.startswith("p_fig_0_L2_0_1_and_2_more_")
     alone = write_jobs(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
@@ -107,7 +107,7 @@ def test_a_name_means_one_job(tmp_path):
 
 @pytest.mark.parametrize("label", ["\N{CJK UNIFIED IDEOGRAPH-5B66}" * 300, "l" * 300])
 def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
-    """By bytes: a file's name has 255 at most. What two labels begin with alike does not make one job of them."""
+    """By bytes: a file name has 255 at most. Labels with the same beginning give different jobs."""
     known = [WorkItem("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(2)]
     names = {job.name for job in write_jobs(known, float, 2, tmp_path / "packed")}
     assert len(names) == 2 and max(len(name.encode()) for name in names) < 160
@@ -115,7 +115,7 @@ def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
 
 @pytest.mark.parametrize(("mixed", "least"), [(0, 1), (0, 2), (0, 16), (4, 2)])
 def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
-    """A figure that is asked for alone trains its runs alone; together the experiments have work for all cores."""
+    """A single requested figure trains its runs alone; together the experiments have work for all cores."""
     known = [WorkItem(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
     names = {f"p_fig{i}" for i in range(mixed)}
     jobs = write_jobs(known, float, least, tmp_path / "packed", names)
@@ -130,7 +130,7 @@ def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
 @pytest.mark.parametrize(("alike", "seconds", "least", "sizes"), [
     (2, 2.0, 2, [6, 6]), (2, 20.0, 2, [4, 4, 4]), (2, 300.0, 2, [1] * 12), (12, 3.0, 1, [12]), (12, 3.0, 4, [3] * 4),
 ])  # fmt: skip
-def test_what_is_alike_is_recorded_once(tmp_path, alike, seconds, least, sizes):
+def test_items_with_one_step_cache_key_share_a_job(tmp_path, alike, seconds, least, sizes):
     """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
     known = [WorkItem("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // alike}") for i in range(12)]
     jobs = write_jobs(known, lambda work: seconds, least, tmp_path / "packed")
@@ -140,7 +140,7 @@ def test_what_is_alike_is_recorded_once(tmp_path, alike, seconds, least, sizes):
         assert all(len({piece.step_cache_key for piece in job.items}) == len(job.work) / 2 for job in jobs)
 
 
-def test_what_nobody_asks_for_takes_no_cores(tmp_path):
+def test_requested_work_keeps_every_core_busy(tmp_path):
     """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
     known = [WorkItem(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]
     of = {piece.work: piece.experiment for piece in known}
@@ -150,7 +150,7 @@ def test_what_nobody_asks_for_takes_no_cores(tmp_path):
 
 
 @pytest.mark.parametrize(("costs", "workers", "expected"), [([], 2, 0), ([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([9, 1], 4, 9)])
-def test_the_time_until_all_is_done(costs, workers, expected):
+def test_makespan(costs, workers, expected):
     assert makespan(costs, workers) == expected
 
 
@@ -180,8 +180,8 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
     assert seconds("stacked", rounds=10, cores=4) == seconds("stacked", rounds=10) < base  # one call a step for all
 
 
-def test_what_a_look_at_a_frozen_network_costs(tmp_path):
-    """One more forward pass: in every epoch where images change, else in the first."""
+def test_cost_of_a_frozen_reference_network(tmp_path):
+    """One more forward pass: in every epoch if images are augmented, else in the first."""
 
     def cost(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
         resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
@@ -197,7 +197,7 @@ def test_what_a_look_at_a_frozen_network_costs(tmp_path):
 
 
 @pytest.mark.parametrize(("every", "times"), [(1, 3), (3, 1)])
-def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
+def test_cost_of_measures_over_all_clients(tmp_path, every, times):
     """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
 
     def cost(*measures: str) -> cost_model.Cost:
@@ -213,12 +213,12 @@ def test_who_trains_only_to_be_measured_costs_too(tmp_path, every, times):
 
 
 def of_one_image(cost: cost_model.Cost) -> float:
-    """Operations of one image's forward pass."""
+    """Return the operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)
 
 
-def test_an_estimate_of_a_batch_that_nobody_can_hold():
-    """It is measured with as many images as a client has: a larger batch is one of these."""
+def test_measuring_a_batch_larger_than_a_clients_data():
+    """The batch then has as many images as a client."""
     settings = resolve(config(batch_size=10**17, train_images=40))
     assert (
         len(
@@ -232,8 +232,8 @@ def test_an_estimate_of_a_batch_that_nobody_can_hold():
 
 @pytest.mark.parametrize(("every", "looks"), [(1, "server"), (10, "client")])
 @pytest.mark.parametrize("removed", [False, True])
-def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatch, tmp_path):
-    """What FedCL's server sends in every round, no client estimates; where it sends now and then, clients mostly do."""
+def test_the_second_round_is_measured(every, looks, removed, monkeypatch, tmp_path):
+    """FedCL's server estimates in every round or every tenth; in the other rounds clients do."""
     seen, real = set(), fedcl.importance
 
     def importance(definition, algorithm, weights, batches):
@@ -251,7 +251,7 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
 
 
-@pytest.mark.parametrize(("changes", "anew"), [
+@pytest.mark.parametrize(("changes", "measured_again"), [
     ({"seed": 1, "lr": 0.3, "rounds": 9, "local_epochs": 1, "evaluate_every": 3, "train_images": 40}, False),
     ({"task": {"name": "regression"}}, True),
     ({"measures": ["test_macro_f1"]}, True),
@@ -266,8 +266,8 @@ def test_an_estimate_is_of_a_round_as_most_are(every, looks, removed, monkeypatc
     ({"pixel_scaling": "raw"}, True),
     ({"dataset": "mnist"}, True),
 ])  # fmt: skip
-def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, changes, anew):
-    """Of the code too; what stands there under earlier keys is in nobody's way."""
+def test_speeds_are_cached_by_all_they_depend_on(tmp_path, monkeypatch, changes, measured_again):
+    """By the code too; entries under earlier keys stay."""
     measured, paths = [], Paths(results=tmp_path)
     monkeypatch.setattr(
         cost_model, "measure_speed", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEED_FIELDS, 1.0)
@@ -279,18 +279,18 @@ def test_a_speed_is_remembered_of_what_it_depends_on(tmp_path, monkeypatch, chan
         cost_model.estimate(run, known, executor, torch.device("cpu"), lambda: None)
         return len(measured)
 
-    assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + anew]
+    assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + measured_again]
     with monkeypatch.context() as patched:
         patched.setattr(cost_model.provenance, "code_digest", lambda *_: "faster")
-        assert cost() == 2 + anew and len(read_json(tmp_path / "speed.json")) == 3 + anew
+        assert cost() == 2 + measured_again and len(read_json(tmp_path / "speed.json")) == 3 + measured_again
         patched.setattr(cost_model.provenance, "hardware", lambda device: "another chip")
-        assert cost() == 3 + anew
-    assert cost("plain") == 4 + anew
+        assert cost() == 3 + measured_again
+    assert cost("plain") == 4 + measured_again
 
 
-def test_a_cost_by_hand(tmp_path, monkeypatch):
-    """3 rounds of 3 clients, who hold 20 images each and train 2 epochs; 40 test images, and 10 of each participant before and
-    after; 8 images at the server."""
+def test_cost_example(tmp_path, monkeypatch):
+    """3 rounds of 3 clients with 20 images and 2 epochs; 40 test images, and 10 of each participant before and after training;
+    8 images at the server."""
     speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
     run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.SpeedCache(Paths(results=tmp_path))
     for passes in (1, 2):
@@ -302,7 +302,7 @@ def test_a_cost_by_hand(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("executor", "clients"), [("sequential", 1), ("stacked", 3)])
-def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, clients):
+def test_measured_times_are_per_image_or_client(tmp_path, monkeypatch, executor, clients):
     """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
     clients' weights; half of the images at the server."""
     monkeypatch.setattr(cost_model, "median_seconds", lambda work, device: (work(), 60.0)[1])
@@ -312,8 +312,8 @@ def test_what_is_measured_is_that_of_one_image(tmp_path, monkeypatch, executor, 
     assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
 
 
-def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_path, monkeypatch):
-    """Four passes take 4 s; of two epochs the second needs no look, unless augmentation changes the images."""
+def test_reference_passes_are_spread_over_epochs(tmp_path, monkeypatch):
+    """Four passes take 4 s; the second of two epochs needs no reference pass, unless augmentation changes the images."""
     speed = dict.fromkeys(cost_model.SPEED_FIELDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
     monkeypatch.setattr(cost_model, "measure_speed", lambda *_: speed)
     known = cost_model.SpeedCache(Paths(results=tmp_path))
@@ -323,8 +323,8 @@ def test_what_was_measured_with_a_look_in_its_only_epoch_is_less_in_more(tmp_pat
         assert found.seconds == pytest.approx(cost_model.RUN_START_SECONDS + each * found.samples)
 
 
-def test_a_time_is_the_middle_one_of_three(monkeypatch):
-    """Of what the first call spends beside its work nothing counts, unless the work is long."""
+def test_times_are_medians_of_three(monkeypatch):
+    """The first call does not count, unless it is long."""
     for spent, expected in (((0.9, 0.1, 0.5, 0.2), 0.2), ((1.5,), 1.5)):
         clock = iter([moment for seconds in spent for moment in (0.0, seconds)])
         with monkeypatch.context() as patched:
@@ -333,8 +333,8 @@ def test_a_time_is_the_middle_one_of_three(monkeypatch):
         assert next(clock, None) is None
 
 
-def test_operations_are_those_of_images_and_classes(tmp_path):
-    """8 x 8 pixels, 28 x 28 of ten classes, as large of 26; all remembered side by side."""
+def test_operations_grow_with_images_and_classes(tmp_path):
+    """8 x 8 pixels, 28 x 28 with ten classes, then with 26; all are cached together."""
     known = cost_model.SpeedCache(Paths(results=tmp_path))
     found = [
         cost_model.network_counts(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")
@@ -355,7 +355,7 @@ def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tried(monkeypatch) -> dict[str, Exception | None]:
-    """Name of each run that `train` tries -> the error of it, which a test sets before; data and partitions are made."""
+    """Return the error of each run that `train` tries, by name; a test sets errors before. Data and partitions are made up."""
     errors: dict[str, Exception | None] = {}
 
     def attempt(run, *arguments):
@@ -392,8 +392,8 @@ def test_a_failing_run_leaves_the_others_to_be_trained(tmp_path, tried, errors, 
         assert caught.value.__notes__ == ["failed: a"] and "a failed: RuntimeError: broken" in caplog.text
 
 
-def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_path, tried, monkeypatch, caplog):
-    """They are tried once, and told once."""
+def test_unreadable_data_do_not_stop_runs_on_other_data(tmp_path, tried, monkeypatch, caplog):
+    """They are read once and reported once."""
     asked, made = [], training.provide_dataset
 
     def dataset(choice, *_):
@@ -408,12 +408,12 @@ def test_data_that_cannot_be_read_leave_the_runs_on_others_to_be_trained(tmp_pat
     assert list(tried) == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
 
 
-def test_a_damaged_end_does_not_keep_the_others_from_theirs(tmp_path, tried, caplog):
+def test_damaged_final_weights_do_not_stop_other_runs(tmp_path, tried, caplog):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "model.safetensors").write_bytes(b"xx")
     training.write_summaries(
         [Run(tmp_path / "a", config(), "made", code_digest(config()))]
-    )  # as before a job: told, not raised
+    )  # as before a job: logged, not raised
     assert "a failed" in caplog.text and not tried
     with pytest.raises(UserError, match="model.safetensors"):
         train(tmp_path, dict.fromkeys("ab", "digits"))

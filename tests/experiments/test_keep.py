@@ -1,4 +1,4 @@
-"""`keep`: what it refuses, and the order of what it does."""
+"""`keep`: what it refuses, and the order of its steps."""
 
 import json
 import os
@@ -25,7 +25,7 @@ NOTE = {"paper": "p", "experiment": "one", "compare": "full", "scale": "paper", 
 
 @pytest.fixture(autouse=True)
 def history(monkeypatch) -> None:
-    """A history in which every code has its commit, of the same name; all without a mirror."""
+    """Pretend a history in which every code has a commit of the same name, without a mirror."""
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit)
     monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
     monkeypatch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
@@ -36,8 +36,8 @@ def item(paths: Paths):
 
 
 @pytest.mark.parametrize("named", ["--output=precious", "", "HEAD", None, 7, {}])
-def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
-    """`keep` and reports refuse the file that says it, a study's note likewise."""
+def test_invalid_commit_names_are_not_passed_to_git(named, paths, tmp_path, monkeypatch):
+    """`keep` and reports refuse the file with such a name, or a study's note."""
     monkeypatch.undo()
     monkeypatch.setattr(provenance, "_run_command", lambda *command, env: pytest.fail(f"asked: {command}"))
     run = finish(item(paths).runs[0], commit=named)
@@ -59,7 +59,7 @@ def test_what_is_no_commit_reaches_no_git(named, paths, tmp_path, monkeypatch):
     ("2020-02-02", "", "comes from code that commit .* does not have, .* or delete it, commit the code and run"),
 ])  # fmt: skip
 def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, monkeypatch):
-    """Where git cannot read the checkout, no other checkout helps; the last one lacks the method's file."""
+    """If git cannot read this checkout, another one does not help; the last commit lacks the method's file."""
     run = finish(item(paths).runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "committed_digest", lambda *_: None)
     monkeypatch.setattr(provenance, "commit_date", lambda *_: date)
@@ -71,7 +71,7 @@ def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, m
 
 @pytest.mark.parametrize("name", RESULT_FILES)
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
-def test_keep_refuses_what_is_no_file(name, make, paths):
+def test_keep_refuses_paths_that_are_not_files(name, make, paths):
     """And does not wait for a pipe."""
     run = finish(item(paths).runs[0])
     (run.folder / name).unlink()
@@ -84,8 +84,8 @@ def test_keep_refuses_what_is_no_file(name, make, paths):
     assert not (paths.results / "kept").exists()
 
 
-def test_the_command_settles_before_it_plans(paths, tmp_path, monkeypatch, capsys):
-    """A plan would refuse what is to be settled."""
+def test_keep_recovers_before_it_plans(paths, tmp_path, monkeypatch, capsys):
+    """Planning would refuse the files as they are."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Which partitions are drawn by which job, and which heat maps a report has."""
+"""Which job draws which partition, and which heat maps are current."""
 
 import subprocess
 import sys
@@ -32,8 +32,8 @@ def test_each_partition_is_drawn_by_one_job(paths):
     assert len(listed) == len(set(listed)) and set(listed) == {paths.partition(run.config, run.data) for run in runs}
 
 
-def test_a_rate_draws_nothing_anew(paths):
-    """What a job is told is all that Snakemake compares: nothing that decides no partition may be in it."""
+def test_a_learning_rate_changes_no_partition(paths):
+    """Snakemake compares a job's parameters: they contain only what determines a partition."""
     first, faster = (partition_jobs.partition_jobs(plan_experiments(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
     assert first == faster and first != partition_jobs.partition_jobs(plan_experiments(one(train_images=50), paths), paths)
 
@@ -54,8 +54,8 @@ def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_pa
     assert _store.is_heatmap_current(drawn, stored) and stored.read_bytes() == held
 
 
-def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_path, monkeypatch):
-    """Every image is of a class of its own, so that the map's columns tell which they are: 4 of 20, two for each client."""
+def test_a_heat_map_shows_images_in_use_and_the_partition(tmp_path, monkeypatch):
+    """Every image has a class of its own, so that columns of the map are images: 4 of 20, two for each client."""
     labels = datasets.LabelledSubset(np.arange(20), 20)
     meta = {"class_names": [str(label) for label in range(20)], "title": "Made"}
     data = datasets.DatasetLabels("made", labels, labels, 1, meta)
@@ -65,17 +65,17 @@ def test_a_heat_map_counts_the_images_in_use_and_says_how_they_were_dealt(tmp_pa
     monkeypatch.setattr(_partition_heatmap, "heatmap", lambda *given: drawn.append(given) or draw(*given))
     dealing = config(train_images=4, test_images=4, partition={"clients": 2}, clients_per_round=2, seed=3).partition_config
     parts = [np.array([0, 1]), np.array([2, 3])]
-    for name, redraw_seed in (("kept", None), ("anew", 1)):
+    for name, redraw_seed in (("kept", None), ("redrawn", 1)):
         stored = partitions.Partition(parts, parts, clients=2, redraw_seed=redraw_seed)
         _partition_heatmap.draw(dealing, data, stored, tmp_path / f"{name}.npz")
         counts, classes, title = drawn[-1]
         held = sorted(np.flatnonzero(row).tolist() for row in counts)
         assert held == [used[:2].tolist(), used[2:].tolist()] and counts.sum() == 4 and classes == meta["class_names"]
         assert title.startswith("Made: iid\nclients 2") and "seed 3" in title
-        assert title.endswith("\ndrawn again every round, round 1 shown") == (name == "anew")
+        assert title.endswith("\ndrawn again every round, round 1 shown") == (name == "redrawn")
 
 
-def test_a_heat_map_that_a_kill_cut_short_is_drawn_again(tmp_path):
+def test_an_incomplete_heat_map_is_drawn_again(tmp_path):
     datasets.fetch("digits", tmp_path)
     datasets.prepare("digits", tmp_path, tmp_path / "out")
     program = (

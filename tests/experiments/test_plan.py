@@ -1,4 +1,4 @@
-"""From settings to runs: what is trained, under which name, what is kept and what is stale."""
+"""Planning: which runs are trained, under which names, and which are kept or outdated."""
 
 import csv
 import io
@@ -37,13 +37,13 @@ def no_mirror(monkeypatch):
 
 @pytest.fixture
 def history(monkeypatch) -> None:
-    """A history in which every code has its commit, of the same name."""
+    """Pretend a history in which every code has a commit of the same name."""
     monkeypatch.setattr(provenance, "committed_digest", lambda commit, *executed: commit)
     monkeypatch.setattr(provenance, "commit_date", lambda commit: "2020-02-02")
 
 
-def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
-    """With how to get them; the others are planned, and a mistake in the settings is still one."""
+def test_experiments_on_unavailable_data_are_left_out(paths, tmp_path):
+    """With advice on how to get the data; the others are planned, and invalid settings are errors all the same."""
     (tmp_path / "mirror").mkdir()
 
     def of(dataset, mirror=None):
@@ -59,7 +59,7 @@ def test_data_that_cannot_be_had_leave_their_experiments_out(paths, tmp_path):
         assert found["two"].skipped is None and len(found["two"].runs) == 4
     with pytest.raises(UserError, match="experiments.yaml: one: series.FedMMD: .*width: "):
         plan_experiments(one(dataset="aptos", model={"width": -1}), paths)
-    assert re.search("mnist cannot be had: data mirror .*absent", of("mnist", "absent")["one"].warnings[0])
+    assert re.search("mnist is not available: data mirror .*absent", of("mnist", "absent")["one"].warnings[0])
 
 
 def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
@@ -72,13 +72,13 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
 
 
 def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER, **changes) -> Run:
-    """What run asks, finished in a folder below another by other code, on other data where they are given."""
+    """Finish a run with the config of `run` in another folder, by other code and, if given, on other data."""
     other = Run(folder, run.config, data or run.data, code)
     return finish(replace(other, folder=folder / f"{name}-{run_hash(other.config_record())}"), **changes)
 
 
 def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = OLDER) -> Run:
-    """As if it had been kept, too."""
+    """Finish a run as `asked` does, and keep it."""
     return asked(run, paths.kept("p"), name, data, code)
 
 
@@ -100,7 +100,7 @@ def test_a_shared_baseline_is_trained_once(paths):
     assert {path for path, *_ in experiments.planned_runs(planned)} == {"p"} and len(experiments.planned_runs(planned)) == 8
 
 
-def test_pieces_never_repeat_a_run(paths):
+def test_work_items_never_repeat_a_run(paths):
     planned = plan_experiments(params(), paths)
     found = work_items(planned)
     assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
@@ -145,7 +145,7 @@ def test_a_changed_line_of_code_changes_what_runs_it(paths, tmp_path, monkeypatc
         forget()
 
 
-def test_kept_results_stand_for_the_same_question(paths):
+def test_kept_results_replace_runs_with_the_same_config_and_data(paths):
     run = plan_experiments(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "from-older-code")
     planned = plan_experiments(params(), paths)["p"]["one"].series[0].runs
@@ -157,8 +157,8 @@ def test_kept_results_stand_for_the_same_question(paths):
     assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
-def test_who_only_reports_gets_what_is_kept_of_whatever_data(paths, monkeypatch):
-    """Nothing is fetched for it, and a mirror that lacks the data does not matter."""
+def test_report_only_uses_kept_runs_of_any_data(paths, monkeypatch):
+    """Nothing is fetched, and the mirror may lack the data."""
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     others = [kept(run, paths, f"other{place}", "other pixels") for place, run in enumerate(runs)]
     for mirror in (None, "absent"):
@@ -175,7 +175,7 @@ def test_who_only_reports_gets_what_is_kept_of_whatever_data(paths, monkeypatch)
     assert not paths.data.exists()
 
 
-def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
+def test_report_only_prefers_own_runs_to_kept_ones_of_other_data(paths):
     item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs:
         kept(run, paths, f"other-{run.id}", "other pixels", run.code)
@@ -183,7 +183,7 @@ def test_who_only_reports_gets_his_own_before_what_is_kept_of_other_data(paths):
     assert plan_experiments(params(report_only=True), paths)["p"]["one"].runs == item.runs
 
 
-def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths, monkeypatch):
+def test_runs_on_a_mirrors_data_are_reported_without_the_data(paths, monkeypatch):
     mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
@@ -196,8 +196,8 @@ def test_what_was_trained_on_a_mirror_is_reported_where_its_data_are_gone(paths,
     assert plan_experiments(mirrored, paths)["p"]["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4)
 
 
-def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
-    """Where the data are gone, whichever folder comes first."""
+def test_todays_code_is_preferred_among_finished_runs(paths):
+    """Without the data, and whichever folder comes first."""
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), "own", "m", run.code) for run in runs]
     for name in ("a-older", "z-older"):
@@ -206,7 +206,7 @@ def test_of_two_codes_that_answered_the_same_todays_is_reported(paths):
     assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
 
 
-def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
+def test_planning_warns_of_kept_runs_of_other_data(paths):
     item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs[:2]:
         asked(run, paths.kept("p"), f"other-{run.id}", "other pixels", run.code, dataset="Digits (mirror)")
@@ -220,16 +220,16 @@ def test_who_trains_is_told_why_a_kept_run_does_not_serve(paths):
     assert experiments.warnings(all_experiments(plan_experiments(params(), paths))) == []
 
 
-def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
-    """Only who trains on them is stopped, by what fetches them; the plan says it."""
+def test_unavailable_data_do_not_stop_planning(paths, tmp_path):
+    """Only training on them fails; the plan warns of it."""
     settings = one(dataset="mnist").model_copy(update={"data_mirror": str(tmp_path / "absent")})
     planned = plan_experiments(settings, paths)
     (remark,) = experiments.warnings([planned["p"]["one"]])
-    assert remark.startswith("p one: mnist cannot be had: ") and "absent" in remark
+    assert remark.startswith("p one: mnist is not available: ") and "absent" in remark
     assert experiments.warnings([planned["p"]["two"]]) == []
     item = planned["p"]["one"]
-    (told,) = experiments.warnings([item, replace(item, name="again"), replace(item, paper="q")])
-    assert told == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
+    (message,) = experiments.warnings([item, replace(item, name="again"), replace(item, paper="q")])
+    assert message == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
     lacking = replace(item, warnings=(), skipped=MissingReason(MissingKind.DATA_MISSING, "unpack it"))
     assert experiments.warnings([item, lacking, replace(lacking, name="two")]) == [
         remark, "p one, p two: data not available: unpack it",
@@ -237,7 +237,7 @@ def test_data_that_cannot_be_had_do_not_stop_a_plan(paths, tmp_path):
     assert planned["p"]["one"].runs == plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
 
 
-def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(paths, tmp_path):
+def test_planning_warns_of_a_copy_used_without_a_mirror(paths, tmp_path):
     mirror = tmp_path / "mirror"
     write_all(mirror / "mnist", mnist_files())
     declare(mirror)
@@ -245,15 +245,15 @@ def test_a_copy_that_lies_here_is_trained_on_and_told_where_no_mirror_is_set(pat
     datasets.provide("mnist", raw, prepared, str(mirror))
     copied = datasets.planned_identity("mnist", raw, prepared)
     delete = f"delete {raw / 'mnist'} and {prepared} to train on that"
-    told = f"p one: mnist is a copy that differs from the official release; {delete}"
-    for given, expected in ((None, [told]), (str(mirror), [])):
+    message = f"p one: mnist is a copy that differs from the official release; {delete}"
+    for given, expected in ((None, [message]), (str(mirror), [])):
         planned = plan_experiments(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
         assert {run.data for run in planned["p"]["one"].runs} == {copied}
         assert experiments.warnings([planned["p"]["one"]]) == expected
 
 
-def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths, tmp_path):
-    """And fetches nothing for it, also where training follows."""
+def test_identities_come_from_the_mirror_or_the_official_release(paths, tmp_path):
+    """Nothing is fetched to learn them, even if training follows."""
     for name in ("mnist", "fashion_mnist"):
         write_all(tmp_path / "mirror" / name, mnist_files())
     copied = declare(tmp_path / "mirror")
@@ -265,7 +265,7 @@ def test_a_plan_takes_what_a_mirror_declares_and_else_the_official_release(paths
     assert not paths.data.exists()
 
 
-def test_runs_of_data_that_nobody_knows_yet_are_named_when_they_are_trained(paths):
+def test_runs_on_unidentified_data_are_named_by_training(paths):
     options = {"name": "synthetic", "devices": 2, "train": 40, "side": 16, "hidden": 4}
     settings = one(dataset=options, pixel_scaling="raw")
     (remark,) = plan_experiments(settings, paths)["p"]["one"].warnings
@@ -286,7 +286,7 @@ NARROW = [
 
 
 @pytest.mark.parametrize(("options", "precision", "said"), NARROW)
-def test_narrow_kernels_without_a_floor_are_remarked(paths, options, precision, said):
+def test_planning_warns_of_narrow_kernels_without_a_floor(paths, options, precision, said):
     series = {"A": {"name": "fedmmd", **options}}
     remarks = plan_experiments(one(series=series, precision=precision), paths)["p"]["one"].warnings
     assert [remark.split(":")[0] for remark in remarks] == ["floor 0 in float32"] * said
@@ -305,7 +305,7 @@ def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
 
 
 def test_a_kept_result_under_anothers_name_is_refused(paths):
-    """It would answer for a run that nobody trained."""
+    """It would replace a run that nobody trained."""
     first = plan_experiments(params(), paths)["p"]["one"].runs[0]
     finish(replace(first, folder=paths.kept("p") / "b-0123456789"))
     with pytest.raises(UserError, match=r"runs\.jsonl: line 1: not the settings that b-0123456789 is named after"):
@@ -329,10 +329,10 @@ def test_report_only(paths):
 
 
 def test_one_seed_decides_nothing(paths):
-    """Said where claims are judged and something is to be trained."""
+    """The warning is given if claims are judged and there is something to train."""
     chosen = [plan_experiments(one(seeds=[3]), paths)["p"]["one"]]
-    (told,) = experiments.warnings(chosen, "full")
-    assert told.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in told
+    (message,) = experiments.warnings(chosen, "full")
+    assert message.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in message
     assert experiments.warnings(chosen, "none") == []
     for run in chosen[0].runs:
         finish(run)
@@ -340,7 +340,7 @@ def test_one_seed_decides_nothing(paths):
 
 
 def test_report_only_series(paths):
-    """Two can be compared; one alone shows nothing."""
+    """Two series can be compared; a single one is not shown."""
     three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
     settings = one(series=three)
     item = plan_experiments(settings, paths)["p"]["one"]
@@ -412,14 +412,14 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
 
 
 @MISTAKES
-def test_mistakes_name_the_place(changes, words, paths):
+def test_errors_name_file_and_key(changes, words, paths):
     with pytest.raises(UserError) as caught:
         plan_experiments(one(**changes), paths)
     assert words in str(caught.value) and "/workflow/papers/p/experiments.yaml: one: " in str(caught.value)
 
 
 @MISTAKES
-def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, paths):
+def test_errors_at_other_scales_are_found_early(changes, words, paths):
     later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
     settings = params(scales={"later": later})
     assert plan_experiments(settings, paths)["p"]["one"].runs
@@ -428,7 +428,7 @@ def test_mistakes_at_another_scale_are_told_before_it_begins(changes, words, pat
     assert words in str(caught.value) and "/workflow/papers/p/scales.yaml: later.one: " in str(caught.value)
 
 
-def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
+def test_invalid_studies_at_other_scales_are_found_early():
     def check(**changes):
         later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
         resolve.check_other_scales(params(scales={"later": later}))
@@ -440,7 +440,7 @@ def test_a_study_that_cannot_be_at_another_scale_is_told_before_it_begins():
     check(studies={"tsne": None})
 
 
-def test_runs_travel_as_a_file(paths, tmp_path):
+def test_run_lists_are_written_and_read(paths, tmp_path):
     runs = unique_runs(all_experiments(plan_experiments(params(), paths)))
     finish(runs[0])
     run_list.write(runs, tmp_path / "runs.json")
@@ -467,7 +467,7 @@ def test_runs_travel_as_a_file(paths, tmp_path):
     ("config", {"seed": None}, "seed: "),
     ("data", None, "is not that of its run"),
 ])  # fmt: skip
-def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
+def test_run_lists_with_other_folders_are_refused(key, value, words, paths, tmp_path):
     runs = experiments.unique_runs(experiments.all_experiments(experiments.plan_experiments(params(), paths)))[:1]
     run_list.write(runs, tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
@@ -479,7 +479,7 @@ def test_a_list_of_runs_writes_nowhere_else(key, value, words, paths, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "{}}", "null", '{"a": 1}', "[1]", '[{"config": {}}]'])
-def test_a_file_that_lists_no_runs(text, paths, tmp_path):
+def test_invalid_run_lists_are_refused(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(UserError, match="runs.json: damaged.*; write it with: fedrepro plan --export"):
         run_list.read(tmp_path / "runs.json", paths)
@@ -525,7 +525,7 @@ def test_a_shared_run_is_kept_once(paths, history):
     assert len(keep.keep(list(planned.values()), paths)) == 1
 
 
-def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
+def test_keep_replaces_kept_runs_by_those_of_todays_code(paths, history):
     today = plan_experiments(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
     assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and old.id in kept_runs.load_runs(
@@ -536,7 +536,7 @@ def test_todays_code_takes_the_place_of_what_is_kept(paths, history):
     assert kept_runs.load_paper(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
 
 
-def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
+def test_keep_takes_runs_of_older_code_without_newer_ones(paths, history):
     run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     older = asked(run, paths.runs("p"), "own")
     assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
@@ -547,16 +547,16 @@ def test_what_older_code_finished_is_kept_where_nothing_else_is(paths, history):
     )
 
 
-def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
+def test_keep_refuses_code_that_was_not_committed(paths, history):
     """All or nothing, in one message that names the runs."""
     first, second, third, _ = plan_experiments(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{first.code}-dirty"), (second, f"{OTHER}-dirty"), (third, OTHER)):
         finish(run, commit=commit)
     with pytest.raises(UserError) as caught:
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    told = str(caught.value).splitlines()
-    assert len(told) == 2 and str(second.folder) in told[0] and str(third.folder) in told[1]
-    assert f"comes from code that commit {OTHER} does not have" in told[0] and not paths.kept("p").exists()
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2 and str(second.folder) in lines[0] and str(third.folder) in lines[1]
+    assert f"comes from code that commit {OTHER} does not have" in lines[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
@@ -564,22 +564,22 @@ def test_keep_refuses_what_no_commit_can_vouch_for(paths, history):
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
-    """Trained before it was committed; what names a commit without a stain is held against that one alone."""
+    """The run was trained before the commit. A recorded commit without a mark of changes is the only one that is compared."""
     first, second, *_ = plan_experiments(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{OTHER}-dirty"), (second, OTHER)):
         finish(run, commit=commit)
     monkeypatch.setattr(provenance, "current_commit", lambda *modules: f"{first.code}-dirty")
     with pytest.raises(UserError) as caught:
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    (told,) = str(caught.value).splitlines()
-    assert str(second.folder) in told and "or delete it, commit the code and run again" in told
+    (lines,) = str(caught.value).splitlines()
+    assert str(second.folder) in lines and "or delete it, commit the code and run again" in lines
     shutil.rmtree(second.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert integrity.load_record(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
-    """Trained outside a checkout, by the code that is committed here."""
+    """The run was trained outside a checkout, by the code that is committed here."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "current_commit", lambda *modules: OTHER)
     with pytest.raises(UserError, match=f"comes from code that commit {OTHER} does not have"):
@@ -590,7 +590,7 @@ def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monke
 
 
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
-    """As after a copy of one machine's folder over another's."""
+    """As after copying one machine's folder over another's."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0])
     (run.folder / "metrics.csv").write_text("others")
     with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run again"):
@@ -629,8 +629,8 @@ def test_folders(paths):
     assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path("data/prepared/mnist")
 
 
-def test_a_scale_that_changes_a_series_that_there_is_not(paths):
-    """A new one names its method; else the label is misspelt."""
+def test_a_scale_cannot_change_an_unknown_series(paths):
+    """A new series names its method; without a name the label is misspelt."""
     changed = params(scales={"quick": {"experiments": {"p": {"one": {"series": {"FedPrx": {"weight": 2}}}}}}})
     with pytest.raises(UserError, match=r"p/scales\.yaml: quick\.one: unknown series 'FedPrx': choose from FedMMD, FedAvg"):
         plan_experiments(changed, paths)

@@ -1,4 +1,4 @@
-"""What prune spares: runs that the settings may name, whose data are not here."""
+"""Pruning, and what it spares, such as runs that the settings may name but whose data are not here."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ ELSEWHERE = {
 
 
 def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
-    """As if it had been trained on some data, with its partition."""
+    """Finish a run as if it had been trained on some data, with its partition."""
     run = replace(run, data=data, code=code)
     name = f"{run.config.dataset.name}-{run.config.algorithm.name}-s{run.config.seed}-{run_hash(run.config_record())}"
     drawn = paths.partition(run.config, data)
@@ -35,7 +35,7 @@ def lie(run: Run, paths: Paths, data: str, code: str) -> Run:
 
 @pytest.mark.parametrize(("name", "mirror"), [("aptos", "absent"), ("mnist", "absent"), ("mnist", "")])
 def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path, caplog, monkeypatch):
-    """Nor where no mirror is set, so that the settings could only mean the official release."""
+    """Also without a mirror, when the settings could only mean the official release."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
     named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs
@@ -49,7 +49,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
 
 
-def test_prune_spares_what_is_being_trained(paths, caplog):
+def test_prune_spares_runs_in_training(paths, caplog):
     older = replace(plan_experiments(one(), paths)["p"]["one"].runs[0], code="older")
     stale = finish(replace(older, folder=paths.runs("p") / f"digits-fedavg-s0-{run_hash(older.config_record())}"))
     half = paths.data / "partitions" / ".digits.npz.abc-1.part"
@@ -63,8 +63,8 @@ def test_prune_spares_what_is_being_trained(paths, caplog):
 
 
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
-    """Which today's cannot find, but whose settings and data are named: they may have cost weeks. One that has only begun, or
-    that is kept, goes."""
+    """Today's code does not reuse them, but their settings and data are named, and they may have cost weeks. Unfinished and
+    kept ones are pruned."""
     named, other, today, _ = plan_experiments(one(), paths)["p"]["one"].runs
     finish(today).summary.unlink()  # begun by today's code
     done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
@@ -77,8 +77,8 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     assert prune.prune(one(), paths, delete=True) == [done.folder]
 
 
-def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
-    """A finished run of earlier code, and one of other data while those that are named are not here."""
+def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
+    """A finished run of earlier code, and one of other data while the named ones are not here."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")
     for settings, data in ((one(), None), (one(**ELSEWHERE["mnist"]), "theirs")):
         named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs[
@@ -91,8 +91,8 @@ def test_prune_spares_likewise_what_only_dvc_has(paths, monkeypatch):
         paths.partition(older.config, older.data).unlink()
 
 
-def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
-    """Two of earlier code with the same settings; a study and a snapshot within."""
+def test_prune_spares_studies_and_snapshots_of_spared_runs(paths):
+    """Two runs of earlier code with the same settings, with a study and a snapshot."""
     named = plan_experiments(one(), paths)["p"]["one"].runs[0]
     found = [lie(named, paths, named.data, code) for code in ("older", "oldest")]
     for name in ("activations-0123456789.json", "snapshots/round-1.safetensors"):
@@ -107,7 +107,7 @@ def test_prune_spares_each_of_several_with_all_that_is_in_them(paths):
 
 @pytest.fixture
 def precious(paths, tmp_path):
-    """A run that no settings name, on another disk."""
+    """Make a run that no settings name, on another disk."""
     run = plan_experiments(one(rounds=7), paths)["p"]["one"].runs[0]
     run = finish(replace(run, folder=tmp_path / "elsewhere" / run.id))
     for name in ("round-1.safetensors", "activations-0123456789.json"):
@@ -149,12 +149,12 @@ def test_prune_looks_for_studies_and_snapshots_behind_no_link(place, paths, prec
     link.symlink_to(precious.with_name(link.name) if place == "folder" else precious)
     with caplog.at_level(logging.WARNING):
         assert prune.prune(one(), paths, delete=True) == []
-    told = caplog.text.count(f"skipped, a link or not made by this pipeline: {link}\n")
-    assert told == (place == "snapshots") and study.exists() == (place == "folder")
+    warned = caplog.text.count(f"skipped, a link or not made by this pipeline: {link}\n")
+    assert warned == (place == "snapshots") and study.exists() == (place == "folder")
 
 
 def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
-    """It says so once; what git and unfinished processes leave is not worth a word."""
+    """It reports them once, but not what git and unfinished processes leave."""
     run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     runs, drawn, states = paths.runs("p"), paths.data / "partitions", run.folder / "snapshots"
     files = [runs.parent / ".DS_Store", runs / ".DS_Store", drawn / "notes.txt", states / ".DS_Store", runs / "docs" / "a.txt"]
@@ -171,8 +171,8 @@ def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
     assert all(path.exists() for path in [*files, *quiet, *pipes])
 
 
-def test_prune_spares_what_was_trained_though_it_is_kept(paths):
-    """With `kept: false`, by today's code: `keep` would take it in the place of the other."""
+def test_prune_spares_runs_of_todays_code_if_older_ones_are_kept(paths):
+    """With `use_kept_results: false` they are used, and `keep` would replace the older ones by them."""
     run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     older = lie(run, paths, run.data, "older")
     shutil.rmtree(older.folder)
@@ -182,7 +182,7 @@ def test_prune_spares_what_was_trained_though_it_is_kept(paths):
     assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()
 
 
-def test_a_mistake_at_another_scale_is_told_as_its_own(paths):
+def test_prune_reports_errors_at_other_scales(paths):
     asked = {"studies": {"tsne": {"rounds": [99], "images": 4}}}
     settings = params(scales={"long": {"experiments": {"p": {"one": asked}}}})
     with pytest.raises(UserError, match="p/scales.yaml: long.one: studies.tsne: rounds: "):

@@ -1,4 +1,4 @@
-"""What the rules of Snakemake read, without Snakemake."""
+"""The work that Snakemake's rules read, without Snakemake."""
 
 import copy
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_every_unfinished_run_is_in_one_job():
 
 
 def test_a_job_reads_what_the_main_process_packed():
-    """Also when some of it is finished by then, and without the costs, which take time."""
+    """Also if some of it is finished by then, and without the costs, which take time."""
     planned = {job.name: job.done_files for job in made().train_jobs}
     finish(made().runs[0])
     job = made(main=False)
@@ -79,7 +79,7 @@ def test_runs_of_one_figure_share_no_job_with_others():
 
 @pytest.mark.parametrize(("short", "kinds"), [(0, {"p_one", "p_two"}), (10**6, {"p_one p_two"})])
 def test_runs_that_a_study_needs_share_jobs_where_the_work_is_short(monkeypatch, short, kinds):
-    """Elsewhere the study would wait for the others too."""
+    """With long work the study would wait for the others too."""
     monkeypatch.setattr(workflow, "SHORT_WORK_SECONDS", short)
     work = made(cores=1, papers={"p": {"one": {"studies": {"activations": {"every": 1}}}}})
     assert {" ".join(sorted({piece.experiment for piece in job.items})) for job in work.train_jobs} == kinds
@@ -117,7 +117,7 @@ def test_targets_name_their_files():
     assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
 
 
-def test_who_reports_what_is_finished_asks_for_no_data():
+def test_report_only_needs_no_data():
     assert made(report_only=True).targets["data"] == []
 
 
@@ -134,7 +134,7 @@ def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
     assert set(other.reports.done_files("p")) == {run.summary for run in other.runs}
 
 
-def test_what_is_not_run_has_no_files(tmp_path):
+def test_skipped_experiments_have_no_files(tmp_path):
     skipped = {"quick": {"experiments": {"p": {"two": {}}}}}
     work = made("f1", scales=skipped)
     assert work.targets["f1"] == [] and work.reports.artifact_keys("p") == []
@@ -163,14 +163,14 @@ def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
     assert {case.done_file for case in cases} <= set(work.targets["train_p"])
 
 
-def test_settings_that_cannot_be_met_are_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(UserError, match=r"^workflow/papers/p/experiments.yaml: one: .*nonsense"):
         made(papers={"p": {"one": {"model": {"name": "nonsense"}}}})
 
 
 @pytest.mark.parametrize("series", [["fedavg"], "fedavg", 7, {"A": ["x"]}, {"A": None}, {"A": {"name": ["x"]}}, {7: "fedavg"}])
 def test_series_that_name_no_method_are_refused(series):
-    """Before pages assign looks to them."""
+    """Before pages assign styles to them."""
     values = copy.deepcopy(SETTINGS)
     values["papers"]["p"]["one"]["series"] = series
     file = place(Path(), values)
@@ -178,7 +178,7 @@ def test_series_that_name_no_method_are_refused(series):
         Workflow(strict_yaml.read(file), Capacity(cores=2), dry=True, requested=())
 
 
-def test_mlflow_is_asked_only_after_something_was_trained(monkeypatch):
+def test_mlflow_is_used_only_after_training(monkeypatch):
     asked = []
     monkeypatch.setattr(workflow.mlflow_mirror, "mirror", lambda *arguments: asked.append(arguments) or _Problem())
     work = made()

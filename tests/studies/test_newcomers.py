@@ -1,4 +1,4 @@
-"""New clients after a finished run: who they are, how they train, what a study leaves, and what reports make of it."""
+"""New clients of a finished run: how they are drawn and train, the rows of the study, and reports on it."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def permuted(**changes):
 
 
 def adaptation(chosen: Params, **changes) -> Adaptation:
-    """After one round of a run."""
+    """Return the adaptation of new clients after one round of a run."""
     run = permuted(**changes)
     state, _ = advance(federation(run))
     return Adaptation(chosen, run, images(), (state.weights, state.server), CPU)
@@ -67,8 +67,8 @@ def test_fresh_pixel_orders():
     assert all(sorted(order) == list(range(144)) for order in orders)
 
 
-def test_what_they_hold():
-    """As many training images as a client of the run, each at most once; the test images are dealt out."""
+def test_training_and_test_parts_of_new_clients():
+    """As many training images as a client of the run, each at most once; the test images are split."""
     new = draw_new_clients(settings(), permuted(), images())
     assert [len(part) for part in new.train] == [20] * 3 and all(len(set(part)) == 20 for part in new.train)
     assert not np.array_equal(new.train[0], new.train[1])
@@ -82,7 +82,7 @@ def test_what_they_hold():
 
 
 @pytest.mark.parametrize("removed", [False, True])
-def test_what_the_server_holds_stays_its_own(removed):
+def test_new_clients_leave_the_proxy_images_to_the_server(removed):
     run = permuted(train_images=80, proxy={"share": 0.25, "removed": removed})
     new, old = draw_new_clients(settings(clients=9), run, images()), partition(run, images())
     assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
@@ -116,8 +116,8 @@ def test_the_same_for_every_series_of_a_seed():
     [{"name": "fedfusion", "operator": "multi"}, {"name": "fedprox", "mu": 1.0}],
     ids=str,
 )
-def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
-    """The same as one local training of all its epochs: one optimiser, what was received is frozen, first learning rate."""
+def test_new_clients_train_as_clients_of_a_round(algorithm, monkeypatch):
+    """As in one local training of all epochs: one optimiser, the received model frozen, the first learning rate."""
     changes = {"algorithm": algorithm, "momentum": 0.9, "weight_decay": 0.001, "lr": 0.01, "local_epochs": 1}
     changes |= {"schedule": {"name": "exponential", "decay": 0.5}}
     chosen = settings(target=NEVER, epochs=3)
@@ -127,7 +127,7 @@ def test_as_the_clients_of_a_round_do(algorithm, monkeypatch):
         tested.append({name: tensor.clone() for name, tensor in weights.items()})
         return evaluate(algorithm, measures, weights, *rest)
 
-    monkeypatch.setattr(evaluation, "measured", seen)
+    monkeypatch.setattr(evaluation, "evaluate", seen)
     curve = list(found.train_client(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})
@@ -147,7 +147,7 @@ def test_every_method_serves_new_clients(name):
 
 
 def test_new_clients_get_the_importance_of_the_final_weights():
-    """FedCL's server estimates it anew on what the run ended with, as it would for a next round."""
+    """FedCL's server estimates it on the run's final weights, as it would for a next round."""
     changes = {"algorithm": {"name": "fedcl", "importance": "fisher"}, "proxy": {"share": 0.25}}
     run = permuted(**changes)
     fed = federation(run)
@@ -168,7 +168,7 @@ def test_dropout_and_augmentation():
     assert curve == again != other
 
 
-def test_it_ends_at_the_target():
+def test_adaptation_ends_at_the_target():
     apt = {"model": {"width": 0.25}, "lr": 0.02, "momentum": 0.9}
     curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).train_client(0))
     assert curve[-1][1] >= 0.6 > max(accuracy for _, accuracy in curve[:-1]) and 0 < curve[-1][0] < 60
@@ -177,7 +177,7 @@ def test_it_ends_at_the_target():
     assert list(adaptation(reached, **apt).train_client(0)) == curve  # at the target is served
 
 
-def test_a_loss_that_is_not_finite_ends_it():
+def test_adaptation_ends_at_a_loss_that_is_not_finite():
     curve = list(adaptation(settings(target=NEVER), lr=3e38, rounds=1, clients_per_round=1, local_epochs=1).train_client(0))
     assert math.isnan(curve[-1][1]) and curve[-1][0] < 4
 
@@ -199,7 +199,7 @@ def asked(**changes) -> dict:
 
 
 def test_an_estimate_is_of_all_epochs(tmp_path):
-    """60 train images: a client of the run holds 20, one with 30 costs what one of two clients would."""
+    """60 training images: a client of the run has 20; one with 30 costs as much as one of two clients."""
     paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
     for held, clients in ((None, 3), (30, 2)):
         given = asked(images=held, epochs=7) | {"measures": ["personal_accuracy_all"]}
@@ -210,8 +210,8 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
         assert run.partition.options == case.run.config.partition.options | {"clients": clients}
 
 
-def test_committed_ones_are_found():
-    """Their runs and settings, in today's words."""
+def test_kept_studies_are_found():
+    """With today's names of settings."""
     found = 0
     for run in finished_runs.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
         for name, note in integrity.load_studies(run.folder).items():
@@ -226,8 +226,9 @@ def test_committed_ones_are_found():
     ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
     ({"clients": 3, "target": 0.9, "epochs": 5}, False),
 ])  # fmt: skip
-def test_settings_that_came_and_went(stored, found, tmp_path):
-    """A setting that a stored study lacks counts at its default; one that today's code does not know makes it another."""
+def test_studies_with_added_and_removed_settings(stored, found, tmp_path):
+    """A setting that a stored study lacks has its default; a study with a setting that today's code does not know is another
+    one."""
     (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
     assert bool(study_plan.finished_in(tmp_path, Study(settings(), permuted()))) == found
 
@@ -238,12 +239,13 @@ def test_settings_that_came_and_went(stored, found, tmp_path):
 MISSING = MissingReason(MissingKind.NOT_FINISHED, missing=2, total=2)
 
 
-def told(
+def results_of(
     series: dict[str, dict[int, list[int | None]]], compare: str = "full", skipped: MissingReason | None = None
 ) -> Results:
-    """Results of label -> seed -> epochs of each new client; None: not within 4 epochs, where the best is 60 %."""
+    """Return results of label -> seed -> epochs of each new client; None: not within 4 epochs, with an accuracy of at most 60
+    %."""
     scale = {"none": "quick", "direction": "small", "full": "paper"}[compare]
-    note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as told", "compare": compare}
+    note = {"paper": "p", "experiment": "fig-newcomers", "scale": scale, "scale_note": "as given", "compare": compare}
     note |= reasons.to_note(skipped) | {"training": {}, "series": {}}
     note["settings"] = {"clients": 2, "images": None, "target": 0.9, "epochs": 4}
     found = []
@@ -266,7 +268,7 @@ PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, cla
 
 
 def shown(found: Results):
-    """Evidence of these results alone."""
+    """Return the paper data of these results alone."""
     return spec.paper_data(PAPER, {"fig-newcomers": found}, {})
 
 
@@ -275,7 +277,7 @@ def axes_of(found: Results):
 
 
 def test_arrivals():
-    found = told({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
+    found = results_of({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
     mean, arrived, clients = bars.summarise_epochs(found, "Conv")
     assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
@@ -283,8 +285,8 @@ def test_arrivals():
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
 
 
-def test_who_does_not_arrive_is_shown():
-    found = told({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
+def test_clients_that_miss_the_target_are_shown():
+    found = results_of({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
     axes = axes_of(found)
     heights = [patch.get_height() for patch in axes.patches]
     assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.PARTIAL_HATCH, None]
@@ -295,7 +297,7 @@ def test_who_does_not_arrive_is_shown():
 
 
 def test_whiskers_are_standard_deviations():
-    found = told({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}})
+    found = results_of({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}})
     bodies = [body for body in axes_of(found).containers if hasattr(body, "patches")]
     ends = [[y for _, y in body.errorbar.lines[2][0].get_segments()[0]] for body in bodies]
     assert [patch.get_height() for body in bodies for patch in body.patches] == [2.0, 3.0]
@@ -303,23 +305,23 @@ def test_whiskers_are_standard_deviations():
 
 
 def test_the_papers_range_is_drawn_at_its_own_scale_alone():
-    """Beside the first bar, from the low to the high of `bars`."""
-    whole = told({"Conv": {seed: [1, 2] for seed in range(3)}})
+    """Next to the first bar, from the low to the high value of `bars`."""
+    whole = results_of({"Conv": {seed: [1, 2] for seed in range(3)}})
     ranges = [lines.get_segments() for lines in axes_of(whole).collections if hasattr(lines, "get_segments")]
     drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]
     assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
     assert FIGURE.csv_rows(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
-    smaller = told({"Conv": {0: [1, 2]}}, "direction")
+    smaller = results_of({"Conv": {0: [1, 2]}}, "direction")
     assert axes_of(smaller).get_legend() is None and FIGURE.csv_rows(shown(smaller))[1][-3:] == ["", "", ""]
 
 
 def test_files(tmp_path):
-    """With results; without any it is not shown."""
-    store(told({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}}), tmp_path / "data", "fig-newcomers")
+    """The artifact has files if there are results."""
+    store(results_of({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}}), tmp_path / "data", "fig-newcomers")
     artifacts.write_artifacts(PAPER, ["fig6"], tmp_path)
     assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png"))
     assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == ["2.00", "4.00"]
-    store(told({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
+    store(results_of({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
     assert "fig6" not in artifacts.available_artifacts(PAPER, artifacts.load_paper_data(PAPER, tmp_path))
 
 
@@ -331,7 +333,7 @@ EPOCHS = {"kind": "epochs", "series": "Conv"}
 
 def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
     """One list of new clients' epochs for each seed."""
-    return told({"Conv": dict(enumerate(conv)), "None": dict(enumerate(none))}, compare)
+    return results_of({"Conv": dict(enumerate(conv)), "None": dict(enumerate(none))}, compare)
 
 
 @pytest.mark.parametrize(("cell", "conv", "none", "reported", "status"), [
@@ -362,7 +364,8 @@ def test_only_the_direction_at_a_smaller_scale():
     assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
     assert decide("key", epochs, found, "test_accuracy").status == "not compared"
     assert (
-        decide("key", saved, told({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no")), "test_accuracy").status == "not run"
+        decide("key", saved, results_of({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no")), "test_accuracy").status
+        == "not run"
     )
 
 
@@ -372,7 +375,7 @@ def test_only_the_direction_at_a_smaller_scale():
     ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
     ({}, {"experiment": "other"}, "c.quantity: experiment 'other'"),
 ])  # fmt: skip
-def test_artifacts_that_do_not_fit(figure, claim, message, tmp_path):
+def test_artifacts_that_do_not_suit_a_study(figure, claim, message, tmp_path):
     values = {"text": "t", "source": "s", "experiment": "fig", "quantity": SAVED, "reported": 0.3} | claim
     shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
     paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}

@@ -1,4 +1,4 @@
-"""Class preferences on networks whose answer is known."""
+"""Class preferences of networks for which they are known."""
 
 import math
 from pathlib import Path
@@ -21,7 +21,7 @@ from support.networks import assembled
 
 
 def linear():
-    """Three units that copy the three pixels; the scores' weights are known."""
+    """Return a network of three units that copy the three pixels, with known weights of the scores."""
     net = assembled([Conv("conv1", 3, 1), Dense("fc1", 3), Head(3)], shape=(3, 1, 1)).double()
     weights = {name: torch.zeros_like(tensor) for name, tensor in net.state_dict().items()}
     weights["extractor.conv1.layer.weight"] = torch.eye(3, dtype=torch.float64)[:, :, None, None]
@@ -47,15 +47,15 @@ def test_preferences_by_hand(mean, first, chunk):
     assert top_classes(expected).tolist() == [0, 2, NO_CLASS]
 
 
-def test_sum_and_mean_part_where_classes_are_unequal():
+def test_sum_and_mean_differ_for_unequal_classes():
     algorithm, weights = linear()
     weights["head.weight"][0, 0] = 0.9  # 0.9 * (1 + 6) = 6.3 over two images of class 0, 4 over the one of class 1
     tops = [top_classes(preferences.preferences(algorithm, weights, X, Y, mean)["fc1"])[0].item() for mean in (False, True)]
     assert tops == [0, 1]
 
 
-def test_maps_are_summed_over_their_places():
-    """A copy of the image at two places counts twice."""
+def test_maps_are_summed_over_positions():
+    """A copy of the image at two positions counts twice."""
     algorithm, weights = linear()
     net = assembled([Conv("conv1", 3, 1), Head(3)], shape=(3, 1, 2)).double()
     wide = {
@@ -81,7 +81,7 @@ def test_distances_by_hand():
 
 
 def test_a_figures_agreement_by_hand():
-    """Of four units one is dead somewhere; of the others two agree."""
+    """One of four units is dead in a network; two of the others agree."""
     tops = [[0, 1, 2, NO_CLASS], [0, 1, 1, 3], [0, 1, 2, 3]]
     rows = [
         {"unit": str(unit), "class": "" if label == NO_CLASS else str(label)} for own in tops for unit, label in enumerate(own)
@@ -89,9 +89,9 @@ def test_a_figures_agreement_by_hand():
     assert agreement(rows, SimpleNamespace(column="unit", value="class")) == (2, 3, 4)
 
 
-def test_units_of_a_group_answer_to_its_class():
-    """In a network in groups a unit has no preference for another group's classes; nor has one of the last shared block, whose
-    channels the groups share out."""
+def test_units_of_a_group_prefer_its_class():
+    """In a network in groups a unit has no preference for another group's classes. Nor has a unit of the last shared block,
+    whose channels are divided among the groups."""
     fed = federation(config(algorithm={"name": "psi_net", "groups": 5, "grouped_from": "conv2"}), images())
     state, _ = fed.start()
     found = preferences.preferences(fed.algorithm, state.weights, fed.data.test_x, fed.data.test_y)
@@ -103,7 +103,7 @@ def test_units_of_a_group_answer_to_its_class():
 
 
 def test_a_dead_unit_has_no_distance():
-    """The first pixel reaches no score."""
+    """The first pixel influences no score."""
     algorithm, weights = linear()
     weights["hidden.fc1.layer.weight"][0] = 0
     fed = federation(config(), images())
@@ -114,9 +114,9 @@ def test_a_dead_unit_has_no_distance():
     assert [(top, distance is None) for *_, top, distance in rows] == [(NO_CLASS, True), (2, False), (NO_CLASS, True)]
 
 
-def test_units_are_asked_after_the_local_training():
-    """On 15 images, two of some classes and one of others, so that a sum is no mean; FedFusion's client ends with more than its
-    own weights."""
+def test_preferences_are_measured_after_local_training():
+    """On 15 images, two of some classes and one of others, so that sum and mean differ. FedFusion's clients have more than
+    their own weights."""
     fed = federation(config(algorithm={"name": "fedfusion"}), images())
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
@@ -127,14 +127,14 @@ def test_units_are_asked_after_the_local_training():
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])
     rows = [row for row in study.measure(fed, replayed) if row[0] == first.client.number]
     expected = torch.cat([distances(matrix) for matrix in wanted.values()]).tolist()
-    told = [math.nan if distance is None else distance for *_, distance in rows]
-    assert told == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, told)) > 10
+    measured = [math.nan if distance is None else distance for *_, distance in rows]
+    assert measured == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, measured)) > 10
     summed = preferences.Study(preferences.Params(images=15, over_images="sum"), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], mean=False)
     rows = [row for row in summed.measure(fed, replayed) if row[0] == first.client.number]
     found = [math.nan if distance is None else distance for *_, distance in rows]
     assert found == pytest.approx(torch.cat([distances(matrix) for matrix in wanted.values()]).tolist(), rel=1e-12, nan_ok=True)
-    assert found != pytest.approx(told, rel=1e-3, nan_ok=True)
+    assert found != pytest.approx(measured, rel=1e-3, nan_ok=True)
 
 
 def test_classes_need_scores():

@@ -1,4 +1,4 @@
-"""Studies of finished runs: all are planned, made, cut off, kept and pruned alike, and rounds come again to the bit."""
+"""Studies of finished runs: planned, made, interrupted, kept and pruned; replayed rounds are equal to the bit."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ def permuted(**changes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_study_says_of_itself(name):
+def test_study_contract(name):
     study = studies.create(name, EXAMPLES[name][0], permuted())
     assert study.name == name and study.title and len(study.columns) > 1 and len(study.units()) == 3
     assert studies.create(name, EXAMPLES[name][0], permuted()) == study != studies.create(name, EXAMPLES[name][1], permuted())
@@ -66,7 +66,7 @@ def test_what_a_study_says_of_itself(name):
 
 
 def test_plans_need_no_torch():
-    """Their settings are read wherever something is planned."""
+    """The settings of studies are read by every plan."""
     code = "import sys, importlib\n" + "".join(f"importlib.import_module('fedrepro.studies.{name}')\n" for name in NAMES)
     code += "sys.exit(' '.join({'torch', 'numpy', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -77,7 +77,7 @@ def test_plans_need_no_torch():
 
 
 class Made:
-    """A finished run on made images, and a place for its studies."""
+    """A finished run on made images, for studies."""
 
     def __init__(self, folder: Path, monkeypatch, name: str, **changes) -> None:
         self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
@@ -93,7 +93,7 @@ class Made:
         return study_runner.run_studies([case], self.paths, device="cpu", **options)
 
     def patch(self, monkeypatch, changed) -> None:
-        """Answer units by `changed(original, unit)`."""
+        """Replace the rows of each unit by `changed(original, unit)`."""
         begin = type(self.case().study).begin
 
         def other(study, scene):
@@ -116,15 +116,15 @@ def test_a_study(made, monkeypatch):
     found = rows(case.table)
     assert tuple(found[0]) == case.study.columns
     assert list(dict.fromkeys(int(row[case.study.columns[0]]) for row in found)) == list(case.study.units())
-    told = json.loads(case.done_file.read_text())
-    assert told["settings"] == case.study.settings.model_dump(mode="json") and told["run"] == "made-s0"
-    assert told["environment"]["device"] == "cpu" and told["code"]
+    note = json.loads(case.done_file.read_text())
+    assert note["settings"] == case.study.settings.model_dump(mode="json") and note["run"] == "made-s0"
+    assert note["environment"]["device"] == "cpu" and note["code"]
     assert made.case(1).table != case.table
     monkeypatch.setattr(type(case.study), "begin", None)
     assert made.conduct(made.case()) == []  # done is done
 
 
-def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
+def test_a_killed_study_resumes_to_the_same_table(made, monkeypatch):
     case = made.case()
     whole = made.conduct(case) or case.table.read_bytes()
     case.table.unlink()
@@ -140,14 +140,14 @@ def test_killed_and_called_again_it_ends_the_same(made, monkeypatch):
 
 
 def failing(monkeypatch, case: StudyRun) -> None:
-    """Let this study fail and no other."""
+    """Make this study fail, and no other."""
     begin = type(case.study).begin
     fails = lambda study, scene: 1 / 0 if study == case.study else begin(study, scene)  # noqa: E731
     monkeypatch.setattr(type(case.study), "begin", fails)
 
 
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
-def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkeypatch):
+def test_finished_studies_survive_a_failure_in_their_job(made, monkeypatch):
     first, second = made.case(0), made.case(1)
     with monkeypatch.context() as patch:
         failing(patch, second)
@@ -162,7 +162,7 @@ def test_what_is_done_stays_done_where_a_later_one_of_its_job_fails(made, monkey
 
 
 @pytest.mark.parametrize("made", NAMES[:1], indirect=True)
-def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatch):
+def test_a_failing_study_does_not_stop_others(made, monkeypatch):
     first, second = made.case(0), made.case(1)
     failing(monkeypatch, first)
     failures = Failures()
@@ -175,11 +175,11 @@ def test_one_that_fails_does_not_keep_the_others_from_their_end(made, monkeypatc
 
 
 def units(case) -> list[str]:
-    """Those that an unfinished study has done."""
+    """Return the units that an unfinished study has done."""
     return list(dict.fromkeys(row[0] for row in json.loads(case.partial_file.read_text(encoding="utf-8"))["rows"]))
 
 
-def test_a_damaged_note_is_told_with_what_brings_it_back(tmp_path):
+def test_a_damaged_note_is_reported_with_a_remedy(tmp_path):
     (tmp_path / "tsne-1.json").write_text("{}")
     with pytest.raises(UserError, match=r"tsne-1\.json: damaged, lacks settings, code; delete .* to repeat the study"):
         study_plan.finished_in(tmp_path, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
@@ -218,11 +218,11 @@ def test_other_data(made, monkeypatch):
         made.conduct(made.case())
 
 
-def test_made_as_the_run_was_trained(made):
-    """Another executor would round its sums differently."""
+def test_studies_use_the_runs_executor(made):
+    """Another one rounds sums differently."""
     path = made.run.folder / "environment.json"
-    for told, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
-        path.write_text(json.dumps({"executor": told}))
+    for recorded, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
+        path.write_text(json.dumps({"executor": recorded}))
         assert study_runner.recorded_executor(made.run, CPU) == used
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, m
 
 
 class Trainings:
-    """What every local training started from, and the weights after it, as the executors hand them over."""
+    """The start and the result of every local training, as the executors pass them on."""
 
     def __init__(self, monkeypatch) -> None:
         self.seen: list[list[dict]] = []
@@ -291,7 +291,7 @@ FUSION = {"name": "fedfusion", "operator": "multi"}
     ("stacked", {"name": "fedmmd"}, {3}),
 ])  # fmt: skip
 def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monkeypatch):
-    """Local weights after training, what was received, and the state that follows."""
+    """Of local weights after training, of what was received, and of the next state."""
     with monkeypatch.context() as patch:
         original = Trainings(patch).seen
         run = finished(tmp_path, executor, frozenset(stored), algorithm=algorithm)
@@ -325,7 +325,7 @@ def test_a_replayed_round_has_the_same_bits_with_every_method(name, tmp_path):
         assert_same(found.clients[number].tensors, state.tensors)
 
 
-def test_a_run_stores_what_it_passes_and_stays_the_same(tmp_path):
+def test_storing_snapshots_does_not_change_a_run(tmp_path):
     plain, watched = (finished(tmp_path / name, "auto", frozenset(rounds)) for name, rounds in (("a", ()), ("b", (1, 3))))
     for round in (1, 3):
         state, stored = checkpoint.load(replay.snapshot_path(watched.folder, round), watched.id)
@@ -351,19 +351,19 @@ def test_a_resumed_run_stores_the_same(tmp_path):
 
 @pytest.mark.parametrize(("factor", "refused"), [(1 + 1e-5, False), (1.01, True)])
 def test_rounds_that_are_not_those_of_the_run_are_refused(factor, refused, tmp_path):
-    """As on a machine that rounds otherwise, where that leads away."""
+    """As on a machine that rounds differently, if that changes the result."""
     run = finished(tmp_path, "sequential", frozenset())
     path = run.folder / "metrics.csv"
-    told = runs.read_metrics(path)
-    path.write_text(runs.to_csv([*told[:2], told[2] | {"train_loss": factor * told[2]["train_loss"]}, *told[3:]]))
+    metrics = runs.read_metrics(path)
+    path.write_text(runs.to_csv([*metrics[:2], metrics[2] | {"train_loss": factor * metrics[2]["train_loss"]}, *metrics[3:]]))
     again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
     with pytest.raises(UserError, match="round 2") if refused else nullcontext():
         assert again.reach(2) and again.round().round == 2
     assert replay.stored_rounds(run.folder) == ([] if refused else [2])  # what was on the way is not the run's either
 
 
-def test_a_state_that_is_stored_anew_keeps_nothing_of_the_one_before(tmp_path):
-    """Of the same round, as another machine rounds it: what its clients keep is its own too."""
+def test_a_snapshot_replaces_all_of_an_earlier_one(tmp_path):
+    """Of the same round, as from a machine that rounds differently; clients' states are replaced too."""
     for value in (1.0, 2.0):
         tensors = {"c": torch.full((2,), value)}
         path = replay.store_snapshot(tmp_path, State(1, tensors, {}, {0: ClientState(1, tensors)}))
@@ -372,8 +372,8 @@ def test_a_state_that_is_stored_anew_keeps_nothing_of_the_one_before(tmp_path):
         assert_same(found.clients[0].tensors, tensors)
 
 
-def test_of_a_participants_trainings_in_a_round_the_last_counts():
-    """A method that owns its round trains one in each phase."""
+def test_the_last_training_of_a_participant_counts():
+    """A method with its own round trains one in each phase."""
     first, other, second = (
         SimpleNamespace(client=SimpleNamespace(number=number), phase=phase) for phase, number in enumerate((4, 2, 4))
     )
@@ -383,7 +383,7 @@ def test_of_a_participants_trainings_in_a_round_the_last_counts():
     }
 
 
-def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
+def test_an_interrupted_replay_continues(tmp_path, monkeypatch):
     run, calls = config(**LIVELY | {"rounds": 4}), []
     cut = Replay(federation(run), tmp_path, {4}, lambda seconds: calls.append(seconds) or len(calls) == 3)
     assert not cut.reach(4) and replay.stored_rounds(tmp_path) == [3] and calls[0] == 0 < calls[1]
@@ -393,7 +393,7 @@ def test_a_way_that_is_cut_off_goes_on(tmp_path, monkeypatch):
     assert_same(whole.state.weights, expected.weights)
 
 
-def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
+def test_a_long_replay_stores_states(tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "STORE_SECONDS", 0)
     stored, original = [], replay.store_snapshot
     monkeypatch.setattr(
@@ -413,7 +413,7 @@ def test_a_long_way_is_stored_now_and_then(tmp_path, monkeypatch):
     (2, (), False, 2),  # the run will store it
     (3, (2, 3), True, 1),
 ])  # fmt: skip
-def test_an_estimate_counts_the_way(tmp_path, every, stored, over, rounds):
+def test_cost_bounds_count_replayed_rounds(tmp_path, every, stored, over, rounds):
     for round in stored:
         path = replay.snapshot_path(tmp_path, round)
         path.parent.mkdir(exist_ok=True)
@@ -438,7 +438,7 @@ def test_divergences_by_hand():
 
 @pytest.mark.parametrize("augment", [(), ("flip",)], ids=["plain", "augmented"])
 def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
-    """Augmented once, as in training, through the network that the client ends with, and whatever the chunks."""
+    """Augmented once, as in training, by the client's network after training, independent of chunks."""
     monkeypatch.setattr(activations, "CHUNK", 7)
     algorithm = {"name": "fedfusion", "operator": "conv"}
     fed = federation(permuted(algorithm=algorithm, augment=augment, partition={"name": "iid", "clients": 4}))
@@ -464,8 +464,8 @@ def test_rows_of_activations(tmp_path, monkeypatch):
 # ---- activations in a plane
 
 
-def test_rows_of_a_plane(tmp_path, monkeypatch):
-    """Some images of the chosen clients, whenever they take part, at places in 0..1; the accuracy is the run's own."""
+def test_rows_of_tsne(tmp_path, monkeypatch):
+    """Some images of the chosen clients, in rounds in which they take part, with coordinates in 0..1 and the run's accuracy."""
     made = Made(tmp_path, monkeypatch, "tsne", **LIVELY)
     case = study_plan.find_study(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
     made.conduct(case)
@@ -477,15 +477,15 @@ def test_rows_of_a_plane(tmp_path, monkeypatch):
         for axis in ("x", "y"):
             values = [float(row[axis]) for row in mine]
             assert not values or (min(values) == 0 and max(values) == 1)
-        told = next(row for row in rows(made.run.folder / "metrics.csv") if row["round"] == str(round))
-        assert all(float(row["accuracy"]) == pytest.approx(float(told["test_accuracy"])) for row in mine)
+        metrics = next(row for row in rows(made.run.folder / "metrics.csv") if row["round"] == str(round))
+        assert all(float(row["accuracy"]) == pytest.approx(float(metrics["test_accuracy"])) for row in mine)
     held = {client: set(fed.data.train_y[fed.data.train_index(client, 1)].tolist()) for client in (0, 2)}
     assert all(int(row["class"]) in held[int(row["client"])] for row in found if row["round"] == "1")
 
 
-def test_a_plane_is_of_what_clients_end_with(monkeypatch):
-    """After their local training, with what they have beside their weights; of the same images in every round, never
-    augmented; the accuracy is of the round's end, too."""
+def test_tsne_uses_weights_after_local_training(monkeypatch):
+    """With what clients have besides their weights; the same images in every round, not augmented; the accuracy is that after
+    the round."""
     settings = permuted(augment=("flip",), partition={"name": "iid", "clients": 4}, clients_per_round=4)
     fed, seen, tested = federation(settings), [], []
     monkeypatch.setattr(tsne, "embed", lambda rows: seen.append(rows) or np.zeros((len(rows), 2)))
@@ -517,7 +517,7 @@ def test_clusters_stay_apart():
 
 
 @pytest.mark.parametrize(("points", "perplexity"), [(400, 30), (31, 10)])
-def test_a_plane_is_laid_out_as_in_the_authors_code(points, perplexity, monkeypatch):
+def test_tsne_options_are_those_of_the_authors_code(points, perplexity, monkeypatch):
     asked = []
 
     class Recorded:
@@ -533,7 +533,7 @@ def test_a_plane_is_laid_out_as_in_the_authors_code(points, perplexity, monkeypa
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (8, 5)])
-def test_what_cannot_be_told_apart_is_in_the_middle(shape):
+def test_equal_activations_are_at_the_centre(shape):
     assert (tsne.embed(np.zeros(shape)) == 0.5).all()
 
 
@@ -586,7 +586,7 @@ def test_plan(name, paths):
 
 
 def test_what_studies_cost(paths):
-    """Of two rounds one is trained again, on one core however many a run has; new clients train one after the other."""
+    """One of two rounds is trained again, on one core although runs have more; new clients train one after the other."""
     changes = BASE | {"studies": {"tsne": {"rounds": [1], "images": 3}, "newcomers": SMALL["newcomers"]}}
     for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
@@ -613,7 +613,7 @@ def test_what_studies_cost(paths):
     ({"tsne": {"images": 1}}, "study tsne: images"),
     ({"tsne": {"rounds": [1], "clients": [0, 3]}}, "studies.tsne: clients"),  # of 0 to 2
 ])  # fmt: skip
-def test_mistakes_name_the_key(values, key, paths):
+def test_errors_name_the_key(values, key, paths):
     """Before anything is trained."""
     with pytest.raises(UserError, match="workflow/papers/p/experiments.yaml: fig: ") as error:
         plans(BASE | {"studies": values}, paths)
@@ -624,8 +624,8 @@ def test_mistakes_name_the_key(values, key, paths):
     {"series": {"FedAvg": {"name": "fedavg", "overrides": {"studies": {}}}}},
     {"partition": {"name": "iid", "clients": 3}, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}}},
 ])  # fmt: skip
-def test_studies_that_an_experiment_cannot_have(changes, paths):
-    """One for a series of its own; new clients where clients do not differ by their pixel order."""
+def test_studies_that_do_not_suit_an_experiment(changes, paths):
+    """One set for a single series; new clients if clients' pixel orders do not differ."""
     with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(studies|permute_pixels)"):
         plans(changes, paths)
 
@@ -657,17 +657,17 @@ def made_in(folder: str, kind: str = "csv") -> list[Path]:
 
 
 def shelved() -> list[tuple[str, str]]:
-    """The kept studies: run and name."""
+    """List the kept studies: run and name."""
     return [(run, name) for run, record in kept.load_runs(Path("results/kept/p")).items() for name in record["studies"]]
 
 
-def test_from_the_command_line_to_the_shelf(here, capsys):
-    """Planned with their cost, trained, made, gathered, kept, found on the shelf without the weights; pruned when nothing names
+def test_from_the_command_line_to_kept_results(here, capsys):
+    """Planned with their cost, trained, made, gathered, kept, found again without the weights, and pruned once nothing names
     them."""
     write(ALL)
     assert main.main(["plan", "--export", "runs.json"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"{title} after them, at most" in told for title in TITLES.values())
+    output = capsys.readouterr().out
+    assert all(f"{title} after them, at most" in output for title in TITLES.values())
     assert main.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
     assert main.main(["train"]) == 0
     tables, others = made_in("results/runs"), made_in("elsewhere/runs")
@@ -675,8 +675,8 @@ def test_from_the_command_line_to_the_shelf(here, capsys):
     assert [path.relative_to("results") for path in tables] == [path.relative_to("elsewhere") for path in others]
     assert [path.name for path in Path("results").glob("runs/p/*/snapshots/*")] == ["round-2.safetensors"] * 2
     assert main.main(["plan"]) == 0
-    told = capsys.readouterr().out
-    assert not any(title in told for title in TITLES.values())
+    output = capsys.readouterr().out
+    assert not any(title in output for title in TITLES.values())
     assert main.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
     check_gathered(here)
 
@@ -729,9 +729,9 @@ def check_gathered(out: Path) -> None:
         assert note["reason"] == {"kind": "no study", "study": study.title}
 
 
-def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
-    """Runs that were finished, and kept, before the studies were asked for; what nobody can vouch for is refused before, and a
-    study goes with the run that its note names alone."""
+def test_studies_of_kept_runs_are_kept_later(here, capsys):
+    """Of runs that were kept before the studies were requested. Code without a commit is refused first, and a study follows the
+    run that its note names."""
     write(BASE)
     assert main.main(["train"]) == 0 and main.main(["keep"]) == 0
     params = write(ALL)
@@ -743,11 +743,11 @@ def test_studies_follow_their_runs_to_the_shelf_later(here, capsys):
         (note, json.dumps(read_json(note) | {"code": "other"})),
         (note.with_suffix(".csv"), note.with_suffix(".csv").read_text() + "\n"),
     ):
-        told = path.read_text()
+        text = path.read_text()
         path.write_text(changed)
         capsys.readouterr()
         assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
-        path.write_text(told)
+        path.write_text(text)
     assert shelved() == []
     item = experiments.plan_experiments(params, Paths())["p"]["fig"]
     own = {("p", finished_runs.run_key(run.config, run.data)): run.id for run in item.runs}

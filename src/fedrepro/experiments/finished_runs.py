@@ -68,13 +68,13 @@ class DatasetIdentities:
         except DataUnavailable:
             raise
         except UserError as error:
-            self.warnings[key] = f"cannot be had: {error}"
+            self.warnings[key] = f"is not available: {error}"
             return release
 
     def prepare_unidentified(self, choices: Iterable[Choice]) -> bool:
         """Prepare the data sets whose identity only the data themselves tell, such as the user's own and drawn ones.
 
-        Returns whether there were any: then the plan has to be made again.
+        Returns whether there were any, so that the plan has to be made again.
         """
         sets = {} if self._allow_missing else {datasets.key(choice): choice for choice in choices}
         for key, choice in sets.items():
@@ -87,7 +87,7 @@ class DatasetIdentities:
                 self.warnings.pop(key, None)
                 datasets.identify(choice, *where)
             except UserError as error:
-                self.warnings[key] = f"cannot be had: {error}"
+                self.warnings[key] = f"is not available: {error}"
         return bool(self._tried)
 
 
@@ -125,7 +125,7 @@ class RunLookup:
         return next(iter([*official, *candidates]), run)
 
     def _finished_by_same_code(self, run: Run) -> list[Run]:
-        """Return today's code's finished runs of a config whose data are unknown."""
+        """Return the finished runs of the same config and code, if the run's data are unknown."""
         finished = self._finished_by_config.get(config_key(run.config), []) if run.data == UNKNOWN else []
         return [other for other in finished if other.code == run.code]
 
@@ -139,7 +139,7 @@ class RunLookup:
         return [] if run in runs else runs
 
     def kept_with_other_data(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
-        """Return the runs that have to be trained although there are kept runs of other data, and those."""
+        """Return the unfinished runs for which there are kept runs of other data, with these."""
         kept_runs = {run: self.kept_from_other_data(run) for run in runs if not run.summary.exists()}
         return {run: others for run, others in kept_runs.items() if others}
 

@@ -161,8 +161,8 @@ def _other_code_warning(chosen: Sequence[PlannedExperiment]) -> list[str]:
     """Warn that earlier code trained some of the kept runs."""
     runs = unique_runs(chosen)
     older = sum(is_kept(run.folder) and run.code != code_digest(run.config) for run in runs)
-    start = f"{older} of {count(len(runs), 'run')} {'is' if older == 1 else 'are'} kept, as earlier code trained"
-    return [f"{start} {'it' if older == 1 else 'them'}; with use_kept_results=false today's trains all"] if older else []
+    start = f"{older} of {count(len(runs), 'run')} {'was' if older == 1 else 'were'} trained by earlier code"
+    return [f"{start}; use_kept_results=false trains all runs with today's code"] if older else []
 
 
 def _single_seed_warning(chosen: Sequence[PlannedExperiment]) -> list[str]:
