@@ -1,4 +1,4 @@
-"""Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` has what came out."""
+"""Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` returns the results."""
 
 import importlib
 import os
@@ -9,19 +9,19 @@ from fedrepro.core import moved
 
 sys.meta_path.insert(0, moved.MovedModuleFinder())
 
-# torch reads it as it is imported: on CUDA it would write a kernel of its own for batches of one image, for which it calls a C
-# compiler that many a machine lacks
+# torch reads this on import: otherwise it compiles its own CUDA kernel for batches of one image, with a C compiler that many
+# machines lack
 os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
 
 
 def __getattr__(name: str) -> Any:
-    """`__version__`, of the installed package, and `results` are there when they are asked for."""
+    """Return `__version__` of the installed package, or the module `results`, which is imported on first use."""
     if name == "__version__":
         from importlib import metadata
 
         try:
             return metadata.version("fedrepro")
-        except metadata.PackageNotFoundError:  # its folder is on the path
+        except metadata.PackageNotFoundError:  # the source folder is on the path instead
             return "(not installed)"
     if name == "results":
         return importlib.import_module("fedrepro.results")

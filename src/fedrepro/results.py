@@ -1,5 +1,4 @@
-"""Gathered results as data frames, for notebooks and whoever goes on from here. Light: imports no torch, and pandas only where
-it is needed."""
+"""Gathered results as pandas data frames, for notebooks and further analysis. Imports no torch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,19 @@ if TYPE_CHECKING:
 
 
 def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
-    """One row per run of a gathered experiment: series, seed, status, rounds, bytes sent, dataset, where its numbers come from.
+    """Return one row per run of a gathered experiment: series, seed, status, rounds, bytes sent, data set and provenance.
 
-    The resolved settings of its series stand beside it as `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
-    `reports`: the folder of that name, else the one of the repository that the working folder lies in. Raises UserError.
+    The resolved settings of its series are in columns `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
+
+    Args:
+        paper: a folder of workflow/papers.
+        experiment: a name in the paper's experiments.yaml, or `<experiment>-<study>`.
+        scale: a scale of params.yaml.
+        reports: the folder of reports; by default that of the repository around the working folder, where missing results are
+            gathered first.
+
+    Raises:
+        UserError: if a name is unknown or nothing has been gathered.
     """
     import pandas
 
@@ -30,10 +38,10 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None
 
 
 def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
-    """One row per series, seed and round of a gathered experiment, all seeds: what was measured (0..1, nats), sent bytes, rate.
+    """Return one row per series, seed and round of a gathered experiment: measures (0..1 or nats), bytes sent, learning rate.
 
-    Of a study, `<experiment>-<study>`, one row per unit of its work. Numbers are numbers, and what was not measured is missing.
-    `reports` as in `runs`. Raises UserError where nothing was gathered.
+    Of a study, `<experiment>-<study>`, return one row per unit of its work. A value that was not measured is missing.
+    Arguments and errors are those of `runs`.
     """
     import pandas
 
@@ -43,10 +51,14 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | No
 
 
 def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
-    """One row per claim of a paper: what it reports, our number, the verdict and why; as numbers (0..1, nats or rounds) our
-    `mean` over `seeds`, the `half_width` of its 95 % interval, `p` of no difference where one is claimed
-    (of two that have to be true that of the less sure one), `p_holm`, the same with all of the page corrected together,
-    `reported_number`, and `seeds_needed` to show so large a difference. Raises UserError where there are none."""
+    """Return one row per claim of a paper: the paper's statement, our number, the verdict and its reasons.
+
+    Numeric columns (0..1, nats or rounds): `mean` over `seeds` and the `half_width` of its 95 % interval; `p` of the hypothesis
+    of no difference (the larger one, if a claim consists of two differences); `p_holm`, corrected over all claims of the page;
+    `reported_number`; and `seeds_needed` to detect so large a difference.
+
+    Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
+    """
     import pandas
 
     from fedrepro.report import artifacts
@@ -63,15 +75,15 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
     if not path.exists() and reports is None:
         _gather(paper, experiment, scale, folder)
     if not path.exists():
-        there = sorted(found.stem for found in folder.glob("*.json"))
-        if not there:
+        existing = sorted(file.stem for file in folder.glob("*.json"))
+        if not existing:
             raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
-        raise unknown_name("experiment", experiment, there)
+        raise unknown_name("experiment", experiment, existing)
     return path
 
 
 def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:
-    """Gather what is finished of an experiment, or of its study. Raises UserError for what is unknown."""
+    """Gather the finished runs of an experiment, or of its study. Raises UserError for an unknown name."""
     from fedrepro.config.params import read_params
     from fedrepro.experiments.reports import result_sources
     from fedrepro.runs import gather

@@ -285,14 +285,14 @@ def test_unreadable_params(text, words, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("scale: quick\npapers: {}\nscale: paper", "line 3: the key scale stands here and in line 1; leave one"),
-    ("papers:\n  p:\n    lr: 1\n    lr: 2", "line 4: the key lr stands here and in line 3"),
+    ("scale: quick\npapers: {}\nscale: paper", "line 3: the key scale is here and in line 1; leave one"),
+    ("papers:\n  p:\n    lr: 1\n    lr: 2", "line 4: the key lr is here and in line 3"),
     ("a: 1\nrounds: 010", "line 2: 010 would be read as a number of base 8"),
     ("rounds: 1:30", "line 1: 1:30 would be read as a number of base 60"),
     ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
     ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
     ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
-    ("a: &a [1]\nb: *a", r"line 2: \*a repeats what stands elsewhere; write it out"),
+    ("a: &a [1]\nb: *a", r"line 2: \*a repeats text from elsewhere; write it out"),
     ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
 ], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "alias", "template"))  # fmt: skip
 def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):

@@ -90,7 +90,7 @@ def test_a_file_that_aliases_make_large_is_refused_at_once(project, tmp_path):
     with (other / "params.yaml").open("a", encoding="utf-8") as file:
         file.write(f"more: [{', '.join(lists)}]\n")
     code, told = pipeline.snakemake(other, environment(other), "-n", seconds=60)
-    assert code and "*a0 repeats what stands elsewhere; write it out" in told
+    assert code and "*a0 repeats text from elsewhere; write it out" in told
 
 
 def test_a_python_that_snakemake_cannot_start_is_refused(project, tmp_path):

@@ -1,4 +1,4 @@
-"""Settings laid over others: of a variant over the experiment that it stands under, of a scale over an experiment."""
+"""Inheritance of settings: a variant's are merged over its experiment's, a scale's over an experiment's."""
 
 from typing import Any
 
@@ -11,34 +11,37 @@ VARIANTS = "variants"
 
 
 class Experiments(RootModel[dict[Key, dict[str, Any] | None]]):
-    """The experiments of a file, or the variants of one of them."""
+    """The experiments of a file, or the variants of one experiment, by name."""
 
 
-def merge(base: dict, overlay: dict) -> dict:
-    """`base` with `overlay` laid over it, dictionaries merged level by level; a changed `name` drops the old name's options."""
+def merge(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return `base` updated by `overlay`, nested dictionaries key by key; a changed `name` drops the old name's options."""
     if "name" in overlay and overlay["name"] != base.get("name"):
         return dict(overlay)
     merged = dict(base)
     for key, value in overlay.items():
-        below = {"name": base[key]} if isinstance(base.get(key), str) else base.get(key)  # a choice written as a plain name
-        nested = isinstance(value, dict) and isinstance(below, dict)
-        merged[key] = merge(below, value) if nested else value
+        inherited = base.get(key)
+        if isinstance(inherited, str):  # a choice written as a plain name
+            inherited = {"name": inherited}
+        merged[key] = merge(inherited, value) if isinstance(value, dict) and isinstance(inherited, dict) else value
     return merged
 
 
 def flatten(values: Any, where: str, base: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """Return each experiment by its name: its settings laid over those of the one under whose `variants` it stands. Own series
-    replace the other's. Raises UserError, beginning with `where`, for what is no experiment or stands twice.
+    """Return the settings of experiments and of their variants, at any depth, by name.
+
+    A variant's settings are merged over those of its experiment, `base`, whose series it replaces if it has its own. Raises
+    UserError, beginning with `where`, for settings that are no mapping, and for a name that occurs twice.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for name, given in parse(Experiments, values, where).root.items():
-        own = dict(given or {})
-        variants = own.pop(VARIANTS, None) or {}
-        shared = {key: value for key, value in (base or {}).items() if key != "series" or key not in own}
-        own = merge(shared, own)
-        below = flatten(variants, f"{where}: {name}.{VARIANTS}", own)
-        for other, values in [(name, own), *below.items()]:
-            if other in found:
-                raise UserError(f"{where}: {other}: two experiments have this name. Rename one.")
-            found[other] = values
-    return found
+    experiments: dict[str, dict[str, Any]] = {}
+    for name, written in parse(Experiments, values, where).root.items():
+        settings = dict(written or {})
+        variants = settings.pop(VARIANTS, None) or {}
+        inherited = {key: value for key, value in (base or {}).items() if key != "series" or key not in settings}
+        settings = merge(inherited, settings)
+        flat_variants = flatten(variants, f"{where}: {name}.{VARIANTS}", settings)
+        for key, resolved in [(name, settings), *flat_variants.items()]:
+            if key in experiments:
+                raise UserError(f"{where}: {key}: two experiments have this name. Rename one.")
+            experiments[key] = resolved
+    return experiments

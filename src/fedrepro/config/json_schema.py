@@ -1,7 +1,7 @@
-"""The JSON schemas of params.yaml and of experiments.yaml, for editors: keys, what may be chosen by name, options and bounds.
+"""The JSON schemas of params.yaml and experiments.yaml for editors: keys, valid names, options and bounds.
 
-No key of an experiment is required, nor an option, nor the name of a choice: a variant, or a scale, gives what it changes. What
-hangs on several keys at once, or on the data, only the code checks. That of scales.yaml refers to that of experiments.yaml.
+Keys of an experiment, options and names of choices are optional, since a variant or a scale gives only its changes. Rules on
+several keys, or on the data, are checked by the code alone. The schema of scales.yaml refers to that of experiments.yaml.
 """
 
 from collections.abc import Iterable
@@ -14,28 +14,30 @@ from fedrepro.config.types import NAME
 
 Schema = dict[str, Any]
 NAMES: Schema = {"pattern": f"^{NAME}$"}
-CHOSEN = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
+CHOICES = {"dataset": "datasets", "partition": "partitions", "model": "models", "schedule": "schedules", "task": "tasks"}
 
 
 def settings_schema() -> Schema:
-    described = Params.model_json_schema()
-    scale = described["$defs"]["Scale"]
+    """Return the JSON schema of params.yaml."""
+    schema = Params.model_json_schema()
+    scale = schema["$defs"]["Scale"]
     scale["anyOf"] = [{"required": ["like"]}, {"required": scale.pop("required")}]
-    described["properties"]["scales"]["propertyNames"] = described["properties"]["papers"]["items"] = {"type": "string"} | NAMES
-    return without_titles(described)
+    schema["properties"]["scales"]["propertyNames"] = schema["properties"]["papers"]["items"] = {"type": "string"} | NAMES
+    return without_titles(schema)
 
 
 def experiments_schema() -> Schema:
+    """Return the JSON schema of experiments.yaml."""
     experiment = Experiment.model_json_schema()
-    defs = experiment.pop("$defs") | {kind: _choice(kind) for kind in CHOSEN.values()}
+    defs = experiment.pop("$defs") | {kind: _choice(kind) for kind in CHOICES.values()}
     del defs["Choice"]
     experiment.pop("required")
     properties = experiment["properties"]
     for part in (defs["Proxy"], defs["PixelScaling"]["anyOf"][1]):
         part.pop("required")
-    for key, kind in CHOSEN.items():
-        also = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
-        properties[key] = {"$ref": f"#/$defs/{kind}"} | also
+    for key, kind in CHOICES.items():
+        annotations = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
+        properties[key] = {"$ref": f"#/$defs/{kind}"} | annotations
     series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
     defs |= {
         "overrides": object_schema(series),
@@ -53,7 +55,7 @@ def experiments_schema() -> Schema:
 
 
 def without_titles(value: Any) -> Any:
-    """Without pydantic's titles, which say the key once more."""
+    """Return a schema without pydantic's titles, which only repeat the key."""
     if isinstance(value, list):
         return [without_titles(part) for part in value]
     if not isinstance(value, dict):
@@ -62,19 +64,23 @@ def without_titles(value: Any) -> Any:
 
 
 def _choice(kind: str, more: Schema | None = None) -> Schema:
-    """A name, alone or with its options, or some options of whatever it is that another place names; `more` goes with all."""
+    """Return the schema of a choice: a name, a name with its options, or options of a name that is given elsewhere.
+
+    The properties `more` are added to the options of every name.
+    """
     options = {name: _options(kind, name) | (more or {}) for name in registry.names(kind)}
     named = [object_schema({"name": {"const": name}} | own) | {"required": ["name"]} for name, own in options.items()]
     return {"anyOf": [{"enum": list(options)}, *named, any_choice(options.values())]}
 
 
 def any_choice(options: Iterable[Schema]) -> Schema:
-    """Any keys of whichever of these it is that another place names."""
-    every: dict[str, list[Schema]] = {}
-    for own in options:
-        for key, value in own.items():
-            every.setdefault(key, []).extend([value] if value not in every.get(key, []) else [])
-    return object_schema({key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in every.items()})
+    """Return the schema of an object with any of the keys in several sets of properties."""
+    schemas: dict[str, list[Schema]] = {}
+    for properties in options:
+        for key, schema in properties.items():
+            if schema not in schemas.setdefault(key, []):
+                schemas[key].append(schema)
+    return object_schema({key: values[0] if len(values) == 1 else {"anyOf": values} for key, values in schemas.items()})
 
 
 def _options(kind: str, name: str) -> Schema:
@@ -82,5 +88,5 @@ def _options(kind: str, name: str) -> Schema:
 
 
 def object_schema(properties: Schema) -> Schema:
-    """With these keys and no others."""
+    """Return the schema of an object with only these properties."""
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -1,7 +1,6 @@
-"""Everything a user may set, as frozen models that refuse unknown keys. The only reader of params.yaml and of what experiments
-of papers consist of.
+"""Models and readers of all settings: params.yaml and the experiments and scales of each paper.
 
-`RunConfig` is one training run, fully resolved: two runs are the same run exactly if their configs and their data are the same.
+`RunConfig` is one fully resolved training run: two runs are the same exactly if their configs and their data are equal.
 """
 
 import functools
@@ -56,14 +55,14 @@ MOVED = (
 
 
 class Gpus(NamedTuple):
-    """Which GPUs jobs may take, by torch's numbers (None: all), and how many jobs share one."""
+    """The GPUs that jobs may use, by torch's numbers (None: all), and the number of jobs that share one."""
 
     numbers: tuple[int, ...] | None = None
     jobs: int = 1
 
 
 class Proxy(Frozen):
-    """Training images that the server holds: a random `share` of those in use, the same for every method of a seed."""
+    """Training images on the server: a random `share` of the images in use, the same for all methods of a seed."""
 
     share: Share = Field(description="the part of the training images in use that the server holds")
     batch_size: Count = Field(64, description="of estimates on them, and of those that clients make on their own images")
@@ -72,16 +71,18 @@ class Proxy(Frozen):
 
 
 class PixelScaling(Frozen):
-    """What becomes of pixels, 0 to 255: a plain name, or `normalised` with moments of one's own."""
+    """The scaling of pixels from 0 to 255: a plain name, or `normalised` with given moments."""
 
     name: Literal["raw", "unit", "half", "standardised", "normalised"] = Field(
         description="raw: 0 to 255; unit: 0 to 1; half: -0.5 to 0.5; standardised: each image by its own mean and deviation; "
         "normalised: each channel by its mean and deviation"
     )
     mean: Annotated[tuple[Fraction, ...], Field(min_length=1), Listed] | None = Field(
-        None, description="of normalised: per channel, of pixels as 0 to 1; null: the training images'"
+        default=None, description="of normalised: per channel, of pixels as 0 to 1; null: the training images'"
     )
-    std: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] | None = Field(None, description="likewise")
+    std: Annotated[tuple[Positive, ...], Field(min_length=1), Listed] | None = Field(
+        default=None, description="of normalised: per channel, as mean"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -98,8 +99,8 @@ class PixelScaling(Frozen):
         return self
 
     @model_serializer(mode="wrap")
-    def _plain(self, written: SerializerFunctionWrapHandler) -> Any:
-        return written(self) if self.mean else self.name
+    def _plain(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        return serialize(self) if self.mean else self.name
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
@@ -107,11 +108,11 @@ class PixelScaling(Frozen):
 
 
 class Training(Frozen):
-    """What every series of an experiment shares; defaults are FedAvg's plainest form."""
+    """The training settings that all series of an experiment share; the defaults are plain FedAvg."""
 
     dataset: PlainChoice = Field(description="a data set, with its options")
     train_images: Count | None = Field(None, description="use only so many training images, the first of a fixed shuffle")
-    test_images: Count | None = Field(None, description="use only so many test images, likewise")
+    test_images: Count | None = Field(None, description="use only so many test images, the first of a fixed shuffle")
     pixel_scaling: PixelScaling = Field(PixelScaling(name="unit"), description="how pixels are scaled")
     augment: tuple[Change, ...] = Field((), description="random changes of training images, in this order")
     partition: Choice = Field(description="which client holds which images, with its options")
@@ -129,7 +130,7 @@ class Training(Frozen):
     weighting: Literal["uniform", "samples"] = Field("uniform", description="the server averages clients equally, or by images")
     task: Choice = Field(Choice(name="classification"), description="the loss, and what is predicted")
     proxy: Proxy | None = Field(None, description="training images that the server holds; null: none")
-    measures: Measures = Field(USUAL, description="what is measured after a round")
+    measures: Measures = Field(USUAL, description="what is measured after a round")  # pyright: ignore[reportAssignmentType] - names of a table
     evaluate_every: Count = Field(1, description="measure after every so many rounds, and after the last")
     precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field("float32", description="of local training")
 
@@ -143,7 +144,7 @@ class Training(Frozen):
 
 
 class PartitionConfig(Frozen):
-    """All of a run's settings that decide who holds which images."""
+    """The settings of a run that determine which client holds which images."""
 
     dataset: PlainChoice
     train_images: Count | None
@@ -154,7 +155,7 @@ class PartitionConfig(Frozen):
 
 
 class RunConfig(Training):
-    """One run: one algorithm, one seed."""
+    """The settings of one run, with its algorithm and seed."""
 
     algorithm: Choice
     seed: Seed
@@ -165,14 +166,13 @@ class RunConfig(Training):
 
 
 class Experiment(Training):
-    """A `Training` with its series: label -> algorithm; the label names the series in every artifact.
+    """The settings of an experiment: a `Training` with series, seeds and studies.
 
-    `series` entries may override fields of the training for that series alone through `with`, e.g. a calibration over rates:
-    `{name: fedavg, with: {lr: 0.01}}`.
+    An entry of `series` may override fields of the training for this series alone: `{name: fedavg, overrides: {lr: 0.01}}`.
     """
 
     series: dict[str, Choice] = Field(
-        description="label -> algorithm with its options; `with` overrides settings of the training"
+        description="label -> algorithm with its options; `overrides` changes settings of the training"
     )
     seeds: Seeds | None = Field(None, description="a run of each series for each seed; null: the scale's")
     studies: dict[str, dict[str, Any] | None] = Field({}, description="study -> its settings; null: leave it out")
@@ -181,25 +181,25 @@ class Experiment(Training):
     def _has_series(self) -> "Experiment":
         if not self.series:
             raise ValueError("an experiment needs at least one series")
-        if unseen := [label for label in self.series if not label.strip() or label.startswith("_")]:
-            raise ValueError(f"series: '{unseen[0]}' would be hidden from legends: a name must not be empty or start with _")
+        if hidden := [label for label in self.series if not label.strip() or label.startswith("_")]:
+            raise ValueError(f"series: '{hidden[0]}' would be hidden from legends: a name must not be empty or start with _")
         return self
 
 
 def _check_series(where: str, series: Any) -> None:
-    """Raise UserError for what names no methods. Pages assign looks to all series, also of experiments that a scale skips."""
+    """Raise UserError for series without methods, also in experiments that a scale skips: pages assign styles to all series."""
     if not isinstance(series, dict) or not all(isinstance(label, str) for label in series):
         raise UserError(f"{where}: expected names of series, each with its method")
-    for label, given in series.items():
-        if not isinstance(given.get("name", "") if isinstance(given, dict) else given, str):
+    for label, method in series.items():
+        if not isinstance(method.get("name", "") if isinstance(method, dict) else method, str):
             raise UserError(f"{where}.{label}: expected a method, such as fedavg or {{name: fedprox, mu: 0.1}}")
 
 
 class Scale(Frozen):
-    """How large to run: an overlay on every experiment, and how far its numbers may be held against a paper's."""
+    """A size of all experiments: the default seeds, and what may be compared with a paper's numbers."""
 
-    like: str | None = Field(None, description="another scale, whose settings this one takes over")
-    seeds: Seeds = Field(description="of experiments that name none of their own")
+    like: str | None = Field(None, description="another scale, whose settings this one inherits")
+    seeds: Seeds = Field(description="of experiments without seeds of their own")
     compare: Literal["none", "direction", "full"] = Field(
         description="what of a claim is judged at this scale: nothing, the direction of differences, or the numbers too"
     )
@@ -208,15 +208,15 @@ class Scale(Frozen):
 
 @dataclass(frozen=True)
 class PaperSettings:
-    """A paper's folder; its experiments by name, variants too; and what each scale changes of those that it runs."""
+    """A paper's folder and the settings in it, with variants resolved."""
 
     folder: Path
-    experiments: dict[str, dict[str, Any]]
-    scales: dict[str, dict[str, dict[str, Any]]]
+    experiments: dict[str, dict[str, Any]]  # by name
+    scales: dict[str, dict[str, dict[str, Any]]]  # scale -> experiments that it runs -> settings that it changes
 
 
 class Params(Frozen):
-    """params.yaml."""
+    """The settings in params.yaml, with those of the papers that it lists."""
 
     scale: str = Field("quick", description="the scale to run: one of `scales`")
     data_mirror: str | None = Field(
@@ -254,17 +254,17 @@ class Params(Frozen):
 
     @field_validator("scales", mode="before")
     @classmethod
-    def _laid_over(cls, scales: Any) -> Any:
-        """Each scale over the one that it is like, which stands above it."""
+    def _merge_inherited(cls, scales: Any) -> Any:
+        """Merge each scale over the one that it names in `like`, which must come before it."""
         if not isinstance(scales, dict) or not all(isinstance(scale, dict) for scale in scales.values()):
             return scales  # reported below
-        found: dict[str, dict[str, Any]] = {}
+        merged: dict[str, dict[str, Any]] = {}
         for name, scale in scales.items():
             like = scale.get("like")
-            if like is not None and (not isinstance(like, str) or like not in found):
-                raise ValueError(f"{name}: like: {unknown_name_message('scale', like, found)}, which stand above it")
-            found[name] = {**found.get(like, {}), "like": None, **scale}
-        return found
+            if like is not None and (not isinstance(like, str) or like not in merged):
+                raise ValueError(f"{name}: like: {unknown_name_message('scale', like, merged)}, which come before it")
+            merged[name] = {**({} if like is None else merged[like]), "like": None, **scale}
+        return merged
 
     @model_validator(mode="after")
     def _scale_exists(self) -> "Params":
@@ -274,15 +274,17 @@ class Params(Frozen):
 
     @property
     def paper_settings(self) -> dict[str, PaperSettings]:
-        """What the folders of the papers say."""
+        """Return the settings in the papers' folders, by paper."""
         return {paper: self._settings[paper] for paper in self.papers}
 
     def overlay(self, paper: str, experiment: str, scale: str | None = None) -> dict[str, Any] | None:
-        """What a scale (None: the active one), laid over those that it is like, changes of an experiment; None where it
-        does not run it."""
-        listed = [self.paper_settings[paper].scales.get(name, {}) for name in reversed(self._chain(scale or self.scale))]
-        found = [overlays[experiment] for overlays in listed if experiment in overlays]
-        return functools.reduce(merge, found) if found else None
+        """Return the settings of an experiment that a scale (None: the active one) changes, with inherited ones.
+
+        None if the scale does not run the experiment.
+        """
+        scales = [self.paper_settings[paper].scales.get(name, {}) for name in reversed(self._chain(scale or self.scale))]
+        changes = [experiments[experiment] for experiments in scales if experiment in experiments]
+        return functools.reduce(merge, changes) if changes else None
 
     @property
     def mirror(self) -> str | None:
@@ -293,7 +295,7 @@ class Params(Frozen):
         return Gpus(self.devices, self.gpu_jobs_per_device)
 
     def limit_cores(self, cores: int) -> "Params":
-        """The same on a machine of so many cores."""
+        """Return these settings with `cores_per_run` limited to the cores of the machine."""
         return self.model_copy(update={"cores_per_run": min(self.cores_per_run, cores)})
 
     @property
@@ -302,7 +304,7 @@ class Params(Frozen):
 
     @property
     def inherited_scales(self) -> tuple[str, ...]:
-        """The scale that the active one is like, the one that this is like, and so on."""
+        """Return the scales from which the active one inherits, the nearest first."""
         return self._chain(self.scale)[1:]
 
     def _chain(self, scale: str) -> tuple[str, ...]:
@@ -312,19 +314,21 @@ class Params(Frozen):
 
 @dataclass(frozen=True)
 class DataSource:
-    """Where files are fetched from. As an object Snakemake leaves it out when it compares: what is there and checked is not
-    fetched again because of a mirror."""
+    """The mirror from which files are fetched.
+
+    Snakemake does not compare objects, so another mirror does not cause checked files to be fetched again.
+    """
 
     mirror: str | None
 
 
-def data_mirror(given: str | None) -> str | None:
-    """Where data come from instead of their official sources; the environment variable serves where nothing is given."""
-    return given or os.environ.get("FEDREPRO_DATA_MIRROR") or None
+def data_mirror(configured: str | None) -> str | None:
+    """Return the mirror that replaces the official sources: the configured one, or FEDREPRO_DATA_MIRROR, or None."""
+    return configured or os.environ.get("FEDREPRO_DATA_MIRROR") or None
 
 
 def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | None = None) -> Params:
-    """Return the settings of a file with a command line's laid over them, and of the papers in the folder beside it."""
+    """Return the settings of a file, with `overrides` from a command line, and those of the papers in workflow/papers."""
     from fedrepro.config import strict_yaml  # needs PyYAML, which is not part of the training core
 
     return with_papers(merge(strict_yaml.read(path), overrides or {}), path)

@@ -1,4 +1,4 @@
-"""What settings are made of: numbers that are checked, choices by name, and one message on what is wrong and what is valid."""
+"""Types of settings: checked numbers and names, choices by name, input files, and error messages with the valid keys."""
 
 import re
 from pathlib import Path
@@ -23,13 +23,14 @@ from fedrepro.core.metrics import MEASURES
 
 
 def _no_bool(value: Any) -> Any:
-    """YAML's `true` is no number, though Python counts it as 1."""
+    """Raise ValueError for a boolean, which Python would accept as 0 or 1."""
     if isinstance(value, bool):
         raise ValueError("expected a number")
     return value
 
 
 def distinct(values: tuple) -> tuple:
+    """Return the values. Raises ValueError if two are equal."""
     if len(set(values)) < len(values):
         raise ValueError("values must be unique")
     return values
@@ -42,7 +43,7 @@ def _listed(value: Any) -> Any:
 
 
 def _fits(value: float) -> float:
-    """In 64 bits as a whole number, in 32 as a real one."""
+    """Raise ValueError for an int that needs more than 64 bits, or a float that needs more than 32."""
     if value > LARGEST[type(value)]:
         raise ValueError(f"at most {LARGEST[type(value)]:g}")
     return value
@@ -50,28 +51,28 @@ def _fits(value: float) -> float:
 
 def _key(value: Any) -> Any:
     if not isinstance(value, str) or not re.fullmatch(NAME, value):
-        close = re.sub("[^a-z0-9]+", "_", str(value).lower()).strip("_")[:LONGEST]
-        advice = f", such as {close}" if close else ""
-        raise ValueError(f"a name consists of a to z, 0 to 9 and _, at most {LONGEST} of them{advice}")
+        suggestion = re.sub("[^a-z0-9]+", "_", str(value).lower()).strip("_")[:MAX_LETTERS]
+        advice = f", such as {suggestion}" if suggestion else ""
+        raise ValueError(f"a name consists of a to z, 0 to 9 and _, at most {MAX_LETTERS} of them{advice}")
     return value
 
 
-LONGEST = 60  # letters of a name: several of them make up the name of a file, which has 255 bytes at most
-NAME = f"[a-z0-9_]{{1,{LONGEST}}}"
+MAX_LETTERS = 60  # of a name: several names make up the name of a file, which has at most 255 bytes
+NAME = f"[a-z0-9_]{{1,{MAX_LETTERS}}}"
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
 Listed = BeforeValidator(_listed)
 Seed = Annotated[int, Field(ge=0), Number, AfterValidator(_fits)]
-# Planning takes a millisecond a run. For 1,000 seeds the error of a mean is a thirtieth of their scatter
+# Planning takes a millisecond a run. With 1,000 seeds the error of a mean is a thirtieth of the standard deviation
 Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct), Listed]
 Count = Annotated[int, Field(ge=1), Number]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number, AfterValidator(_fits)]
 Fraction = Annotated[float, Field(ge=0, le=1), Number]
-Share = Annotated[float, Field(gt=0, le=1), Number]  # of something, not nothing
-Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of what is put out by dropout: not all
+Share = Annotated[float, Field(gt=0, le=1), Number]
+Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of dropout
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(distinct), Listed]
-Key = Annotated[str, BeforeValidator(_key)]  # it becomes a file, a target on the command line, an address on the page
+Key = Annotated[str, BeforeValidator(_key)]  # used in names of files and of targets and in addresses on pages
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal[
@@ -81,7 +82,7 @@ Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), 
 
 
 class Frozen(BaseModel):
-    """Base of every settings model: immutable, and a misspelt key is an error, never a silent default."""
+    """Base of all settings models: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -90,8 +91,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Choice(Frozen):
-    """A name from a registry with the options that its module declares: `{name: fedprox, mu: 0.1}`. A plain name means one
-    without options."""
+    """A name from the registry with the options that its module declares: `{name: fedprox, mu: 0.1}`, or the name alone."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     name: str
@@ -111,7 +111,7 @@ class Choice(Frozen):
 
 
 class _InputFile(Frozen):
-    """A file that an option names, with its sha256: a run on other content has another name. Settings name the path alone."""
+    """A file of an option, with its sha256, so that a run on other content has another name. Settings give only the path."""
 
     path: str
     sha256: str
@@ -122,7 +122,7 @@ class _InputFile(Frozen):
         return {"path": value, "sha256": sha256(_content(value))} if isinstance(value, str) else value
 
     def read(self) -> bytes:
-        """Return the content. Raises UserError if it is not what it was when the settings were read."""
+        """Return the content. Raises UserError if it has changed since the settings were read."""
         try:
             content = _content(self.path)
         except ValueError as error:
@@ -142,22 +142,22 @@ def _content(path: str) -> bytes:
 InputFile = Annotated[_InputFile, WithJsonSchema({"type": "string"})]
 
 
-def _plain(choice: Choice, written: SerializerFunctionWrapHandler) -> Any:
-    """As users write it, and as results of old have it: a name where there are no options."""
-    return written(choice) if choice.options else choice.name
+def _plain(choice: Choice, serialize: SerializerFunctionWrapHandler) -> Any:
+    """Return a choice without options as its name, as users write it and earlier results store it."""
+    return serialize(choice) if choice.options else choice.name
 
 
 PlainChoice = Annotated[Choice, WrapSerializer(_plain)]
 
 
 def parse(model: type[Model], values: Any, where: str) -> Model:
-    """`model` from plain values. Raises UserError with one line per mistake: where, which key, what is valid."""
+    """Return a validated model. Raises UserError with one line per mistake: `<where>: <key>: <problem>`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        found = error.errors()
-        within = {item["loc"][:-1] for item in found}  # a list of which all items are wrong is not short too
-        lines = [_explain(model, item) for item in found if item["type"] != "too_short" or item["loc"] not in within]
+        errors = error.errors()
+        parents = {item["loc"][:-1] for item in errors}  # a list whose items are wrong is not reported as too short
+        lines = [_explain(model, item) for item in errors if item["type"] != "too_short" or item["loc"] not in parents]
         raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
@@ -183,13 +183,13 @@ def _explain(model: type[BaseModel], item: Any) -> str:
             return f"{key}: is called {new} now. Rename the key."
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
-    message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # ours, without pydantic's words
-    given = f" (got {item['input']!r})" if isinstance(item["input"], str | int | float) else ""
-    return f"{key}: {message}{given}" if key else message
+    message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # our text without pydantic's prefix
+    value = f" (got {item['input']!r})" if isinstance(item["input"], str | int | float) else ""
+    return f"{key}: {message}{value}" if key else message
 
 
 def _fields_at(model: Any, path: tuple) -> list[str]:
-    """The fields of the model at a path of keys, as far as plain nesting and dictionaries of models lead."""
+    """Return the fields of the model at a path of keys, following nested models and dictionaries of models."""
     for key in path:
         field = getattr(model, "model_fields", {}).get(key)
         annotation = field.annotation if field else model
