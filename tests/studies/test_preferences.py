@@ -121,7 +121,7 @@ def test_preferences_are_measured_after_local_training():
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
     replayed = again.round()
-    first = replayed.trained[0]
+    first = replayed.trainings[0]
     own = fed.algorithm.personalised_weights(first.weights, first.received)
     study = preferences.Study(preferences.Params(images=15), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])

@@ -496,7 +496,7 @@ def test_tsne_uses_weights_after_local_training(monkeypatch):
     rows = list(studies.create("tsne", {"rounds": [2], "images": 5}, fed.config).measure(fed, replayed))
     weights, server, _ = tested[-1]
     assert weights is replayed.after.weights and server is replayed.after.server and all(row[-1] == 0.25 for row in rows)
-    last = min(replayed.trained, key=lambda trained: trained.client.number)
+    last = min(replayed.trainings, key=lambda trained: trained.client.number)
     number, own = last.client.number, fed.algorithm.personalised_weights(last.weights, last.received)
     held = fed.data.train_index(number, 2)
     index = held[torch.randperm(len(held), generator=rng.generator(0, "tsne", client=number))[:5]]

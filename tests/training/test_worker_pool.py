@@ -23,7 +23,7 @@ from support.federation import ALGORITHMS, a_run, advance, assert_same, config, 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
 
-class Here(worker_pool._WorkerProcess):
+class Here(worker_pool.WorkerProcess):
     """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
 
     def __init__(self):

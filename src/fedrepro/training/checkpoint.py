@@ -1,7 +1,8 @@
-"""A run's state as one file that is either the old or the new one, whenever the process is killed.
+"""Checkpoints of a run's state, replaced atomically: a killed process leaves the old one or the new one.
 
-What clients keep between rounds lies beside it, one file per client and round in which it was kept (`checkpoint.clients/` for
-`checkpoint.safetensors`): only what changed is written, before the file that names it; what it names no more is deleted after.
+The states of clients are stored in a folder next to it (`checkpoint.clients/` for `checkpoint.safetensors`), one file for each
+client and round in which it was saved. New ones are written before the checkpoint that names them; unnamed ones are deleted
+after it.
 """
 
 import json
@@ -19,37 +20,39 @@ from fedrepro.core.files import atomic_write, sha256
 from fedrepro.runs.run import Row
 from fedrepro.training.state import ClientState, State
 
-RESTART_REMEDY = "delete it to start the run anew"
+RESTART_REMEDY = "delete it to start the run from the beginning"
 
 
 def save(path: Path, state: State, rows: list[Row], run: str) -> None:
-    """Write a run's state and metrics so far. Python's repr of floats keeps every bit."""
+    """Write the state and the metrics so far of the run with id `run`. Python's repr of floats keeps every bit."""
     if not path.exists():
-        delete(path)  # what a save that was cut off left of clients
-    kept = {_client_file(path, number, kept.round): kept for number, kept in state.clients.items()}
-    for file, own in kept.items():
+        delete(path)  # clients' files of an interrupted save
+    client_files = {_client_file(path, number, client.round): client for number, client in state.clients.items()}
+    for file, client in client_files.items():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            _write(file, own.tensors, {"round": own.round, "run": run})
+            _write(file, client.tensors, {"round": client.round, "run": run})
     tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
     tensors |= {f"server/{name}": tensor for name, tensor in state.server.items()}
-    clients = {number: kept.round for number, kept in state.clients.items()}
+    clients = {number: client.round for number, client in state.clients.items()}
     note = {"round": state.round, "diverged": state.diverged, "clients": clients, "rows": rows, "run": run}
     _write(path, tensors, note)
     delete_unreferenced(path, state)
 
 
 def delete_unreferenced(path: Path, state: State) -> None:
-    """Delete the files of clients that a stored state does not name. Who goes on from it has to: what a save that was cut off
-    left would pass for what another machine or executor makes of the same round."""
-    named = {_client_file(path, number, kept.round) for number, kept in state.clients.items()}
+    """Delete the clients' files that a stored state does not name.
+
+    Call it before training resumes from the state: a file that an interrupted save left would be taken for the new one of the
+    same round, which another machine or executor may compute differently."""
+    named = {_client_file(path, number, client.round) for number, client in state.clients.items()}
     for file in _client_folder(path).glob("*.safetensors"):
         if file not in named:
             file.unlink()
 
 
 def load(path: Path, run: str) -> tuple[State, list[Row]]:
-    """Read what `save` wrote; the tensors lie on the CPU. Raises UserError when a file is damaged, missing or another run's."""
+    """Read what `save` wrote, to the CPU. Raises UserError if a file is damaged, missing or another run's."""
     tensors, note = _read(path, run, "round", "diverged", "clients", "rows")
     clients = {}
     for number, round in note["clients"].items():
@@ -62,7 +65,7 @@ def load(path: Path, run: str) -> tuple[State, list[Row]]:
 
 
 def delete(path: Path) -> None:
-    """What `save` wrote, the clients' files too."""
+    """Delete a checkpoint and its clients' files."""
     path.unlink(missing_ok=True)
     shutil.rmtree(_client_folder(path), ignore_errors=True)
 
@@ -76,23 +79,23 @@ def _client_file(path: Path, number: int, round: int) -> Path:
 
 
 def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
-    own = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
-    content = safetensors.torch.save(own, {"state": json.dumps(note | {"digest": _digest(own, note)})})
+    copies = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    content = safetensors.torch.save(copies, {"state": json.dumps(note | {"digest": _digest(copies, note)})})
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 
 def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors of a file and its note, which has these keys. Files of earlier code tell neither their run nor a digest."""
+    """Return a file's tensors and its note, which must have these keys. Earlier code wrote notes without run and digest."""
     try:
         with safe_open(path, framework="pt") as file:
-            # cloned, since they lie in the file as they fit, and products round otherwise in memory that is not aligned
+            # cloned, since the file does not align them, and products round differently in unaligned memory
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dictionary)
             note = json.loads(file.metadata()["state"])
-            written, missing = note.pop("digest", None), [key for key in keys if key not in note]
+            digest, missing = note.pop("digest", None), [key for key in keys if key not in note]
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a checkpoint of this program ({error}); {RESTART_REMEDY}") from None
-    if missing or written not in (None, _digest(tensors, note)):
+    if missing or digest not in (None, _digest(tensors, note)):
         raise UserError(f"{path}: damaged since it was written; {RESTART_REMEDY}")
     if note.get("run", run) != run:
         raise UserError(f"{path}: belongs to the run {note['run']}; {RESTART_REMEDY}")
@@ -102,6 +105,6 @@ def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str
 def _digest(tensors: dict[str, Tensor], note: dict[str, Any]) -> str:
     parts = [json.dumps(note)]
     for name, tensor in sorted(tensors.items()):
-        plain = tensor.contiguous().reshape(-1).view(torch.uint8)  # bfloat16, which numpy does not know, too
-        parts += [f"{name} {tensor.dtype} {tuple(tensor.shape)}", memoryview(plain.numpy())]
+        plain = tensor.contiguous().reshape(-1).view(torch.uint8)  # also of bfloat16, which numpy does not know
+        parts += [f"{name} {tensor.dtype} {tuple(tensor.shape)}", memoryview(plain.numpy())]  # pyright: ignore[reportArgumentType]  (an array has the buffer protocol)
     return sha256(*parts)

@@ -1,4 +1,4 @@
-"""What clients are asked to do in a round, and what comes of it, in plain values and tensors: another process may do it."""
+"""Tasks of clients in a round and their results, as plain values and tensors that can go to another process."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,15 @@ from torch import Tensor
 
 from fedrepro.algorithms.base import Weights
 
-Values = dict[str, float]  # by measure
+Values = dict[str, float]  # measure -> value
 
 
 class ClientTask(NamedTuple):
-    """A local training from what was received; `lr`, `trained`, `epochs` and `starts` as in `algorithms.base.Work.train`.
+    """A local training from the received weights; `lr`, `trained`, `epochs`, `starts` as in `RoundRunner.train`.
 
-    `phase` tells the draws of a round's trainings apart. `measures` are taken at each client, of what was received only where
-    it is the `first` training. Clients that are only measured send nothing, and train only where a measure asks for it."""
+    `phase` gives each training in a round random draws of its own. `measures` are evaluated at each client, those of the
+    received weights only in the `first` training. Clients that are only measured send nothing, and train only if a measure
+    needs it."""
 
     received: Weights
     lr: float
@@ -28,8 +29,8 @@ class ClientTask(NamedTuple):
 
 
 class ClientResult(NamedTuple):
-    """A client's mean loss over its steps, a scalar tensor (None: it did not train), what was measured at it, what it sends and
-    what it keeps."""
+    """A client's mean loss over its steps, a scalar tensor (None if it did not train), its measured values, the message that it
+    sends and the state that it keeps."""
 
     loss: Tensor | None
     values: Values

@@ -1,6 +1,6 @@
-"""Clients and server in memory: what a round may ask of them."""
+"""The parts of a federation that a round uses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -16,48 +16,48 @@ from fedrepro.training.worker_pool import WorkerPool
 
 
 class FederationContext:
-    """`clients`: how many there are; `chunk`: images in a pass of evaluation."""
+    """Data, method, executor and settings of a federation in memory."""
 
     config: RunConfig
-    clients: int
+    clients: int  # number of all clients
     device: torch.device
     data: FederatedData
     algorithm: FedAvg
     executor: Executor
-    worker_pool: WorkerPool | None = None  # where clients are trained in several processes
-    chunk: int
-    lr: Callable[[int], float]  # the learning rate of a round
+    worker_pool: WorkerPool | None = None  # None: clients train in this process
+    chunk: int  # images in a forward pass of evaluation
+    lr: Callable[[int], float]  # round -> learning rate
 
     def to_device(self, tensors: Weights) -> Weights:
-        """On the device, image-shaped weights with their channels last: convolution and pooling run up to twice as fast so."""
+        """Move tensors to the device; 4-d ones get channels last, which makes convolution and pooling up to twice as fast."""
         layout = {True: torch.channels_last, False: torch.contiguous_format}
         return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
 
     def cohort(self, round: int) -> list[int]:
-        """The participants of a round, in the order of their numbers: a function of the seed and the round alone."""
+        """Return the participants of a round in rising order; they depend on the seed and the round alone."""
         order = torch.randperm(self.clients, generator=rng.generator(self.config.seed, "cohort", round))
         return sorted(order[: self.config.clients_per_round].tolist())
 
     def shares(self, images: list[int]) -> list[float]:
-        """What clients that hold so many images count for; sums to 1."""
+        """Return the aggregation weights, which sum to 1, of clients with these numbers of images."""
         if self.config.weighting == "uniform":
             return [1 / len(images)] * len(images)
         return [count / sum(images) for count in images]
 
     def cohort_share(self, participants: list[int], round: int) -> float:
-        """What these clients count for among all clients in a round."""
+        """Return the aggregation weight of the participants among all clients in a round, in 0..1."""
         if self.config.weighting == "uniform":
             return len(participants) / self.clients
         partition = self.data.partition
         images = sum(len(partition.train_indices(client, round)) for client in participants)
         return images / sum(map(len, partition.train))
 
-    def evaluate_global(self, weights: Weights, state: Weights, measures: dict[str, Measure]) -> dict[str, float]:
-        """Those of the measures that are of the global model on the whole test set."""
-        wanted = {name: measure for name, measure in measures.items() if measure.model == "global"}
-        shown = self.algorithm.evaluation_weights(weights, state)
-        return evaluate(self.algorithm, wanted, shown, self.data.test_x, self.data.test_y, self.chunk)
+    def evaluate_global(self, weights: Weights, state: Weights, measures: Mapping[str, Measure]) -> dict[str, float]:
+        """Evaluate the measures of the global model, if any are among `measures`, on the whole test set."""
+        global_measures = {name: measure for name, measure in measures.items() if measure.model == "global"}
+        evaluated = self.algorithm.evaluation_weights(weights, state)
+        return evaluate(self.algorithm, global_measures, evaluated, self.data.test_x, self.data.test_y, self.chunk)
 
     def with_epochs(self, epochs: int | None) -> RunConfig:
-        """The settings, of a local training of so many epochs."""
+        """Return the settings with this number of local epochs; None: unchanged."""
         return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})

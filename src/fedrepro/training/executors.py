@@ -1,10 +1,8 @@
-"""How the clients of a round are trained: one after the other, or all as one batched computation.
+"""Executors, which train the clients of a round: one after the other (`sequential`), or as one batched computation (`stacked`).
 
-Same samples in the same order, same steps: the two agree but for the rounding of sums (tests/training/test_executors.py), and
-for what a method decides by a comparison that rounding may turn. Either may have its steps captured as CUDA graphs:
-`sequential+graph`, `stacked+graph`. `plain` records nothing, for debugging.
-
-An executor trains what it is given: a `Feed` for each client, which brings batches and what is the client's own.
+Both take the same steps on the same samples in the same order. Their results differ only by the rounding of sums
+(tests/training/test_executors.py), and where a method compares numbers that rounding may order differently. Steps may be
+captured as CUDA graphs: `sequential+graph`, `stacked+graph`. `plain` records no steps, for debugging.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,16 +22,17 @@ from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
 
-TrainedClients = Iterator[tuple[Weights, Tensor, Weights]]
-SMALL_STEP = 8_000_000  # floating-point operations of a client's forward pass over a batch
-MIN_STACKED_CLIENTS = 4  # clients
-# Of the same operations: three times as many take a GPU as long, at 1e13 a second, as 50 nodes of a graph take to begin
+add_, copy_ = torch._foreach_add_, torch._foreach_copy_  # pyright: ignore[reportPrivateImportUsage]  (not in the stubs)
+TrainedClients = Iterator[tuple[Weights, Tensor, Weights]]  # weights, mean loss and momentum of each client
+SMALL_STEP = 8_000_000  # floating-point operations of a forward pass over a batch, at most, for a client to be stacked
+MIN_STACKED_CLIENTS = 4
+# Operations of such a pass: three times as many take a GPU as long, at 1e13 a second, as the launches of 50 graph nodes
 LAUNCH_BOUND_STEP = 300_000_000
-STACK_NUMBERS = 2**26  # numbers in the weights and in what the layers put out of one stack; a step has a few times as many
+STACK_NUMBERS = 2**26  # numbers in the weights and layer outputs of one stack; a step needs a few times as many
 
 
 class Executor:
-    """`captured`, `recordings`: see `Step`."""
+    """A way to train clients. `captured`, `recordings`: see `Step`."""
 
     name: str
     stacked = plain = False
@@ -50,40 +49,40 @@ class Executor:
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
     def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
-        """Local training from where a feed starts: mini-batch SGD over its batches, on the `trained` weights. Yields for each
-        feed, in order, the weights, the mean loss over the steps (a scalar tensor, not yet read from the device), and, where
-        the settings keep it, the momentum of each trained weight."""
+        """Train each client by mini-batch SGD on its batches; only the `trained` weights change.
+
+        Yields for each client, in order, its weights, its mean loss over the steps (a scalar tensor, not yet read from the
+        device), and the momentum of each trained weight if the settings keep it."""
         raise NotImplementedError
 
 
 class Sequential(Executor):
-    """The reference: clients one after the other, in the memory of one."""
+    """The reference: clients one after the other, with the memory of one."""
 
     name = "sequential"
 
-    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
-        for feed in feeds:
-            weights = {name: feed.start[name].clone() for name in self.algorithm.names}
-            velocity = self.step.velocity(weights, trained, feed.velocity)
-            steps = range(len(feed.sizes))
-            losses = [self.step(weights, velocity, received, feed.batch(step), lr, trained) for step in steps]
-            kept = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
-            yield weights, torch.stack(losses).double().mean(), kept
+    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+        for client in clients:
+            weights = {name: client.start[name].clone() for name in self.algorithm.names}
+            velocity = self.step.velocity(weights, trained, client.velocity)
+            steps = range(len(client.sizes))
+            losses = [self.step(weights, velocity, received, client.batch(step), lr, trained) for step in steps]
+            momentum = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
+            yield weights, torch.stack(losses).double().mean(), momentum
 
 
 class Plain(Sequential):
-    """The same without a recording: slower, but a debugger sees every operation of a method."""
+    """Sequential training without recorded steps: slower, but a debugger sees every operation of a method."""
 
     name = "plain"
     plain = True
 
 
 class Stacked(Executor):
-    """Clients at once over stacked weights, as many as `together` says: one call where `Sequential` makes as many as there are
-    clients.
+    """Up to `stack_size` clients at once, over stacked weights: one call in place of one for each client.
 
-    Clients that have no batch left, or one of another size, step apart from the others: no objective and no norm layer ever
-    sees a padded row.
+    Clients whose batches have different sizes, or that have none left, take their steps separately: no objective and no norm
+    layer ever sees a padded row.
     """
 
     name = "stacked"
@@ -91,40 +90,44 @@ class Stacked(Executor):
 
     @cached_property
     def stack_size(self) -> int:
-        """Clients in one stack."""
+        """The number of clients in one stack, by the memory that they take."""
         weights = sum(tensor.numel() for tensor in self.algorithm.net.state_dict().values())
         images = min(self.config.batch_size, len(self.data.train_x))
         return max(1, STACK_NUMBERS // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
 
-    def train(self, received: Weights, feeds: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
-        waiting = iter(feeds)
+    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+        waiting = iter(clients)
         while stack := list(islice(waiting, self.stack_size)):
             yield from self._train(received, stack, lr, trained)
 
-    def _train(self, received: Weights, feeds: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
-        weights = {name: torch.stack([feed.start[name] for feed in feeds]) for name in self.algorithm.names}
-        own = {name: torch.stack([feed.constants[name] for feed in feeds]) for name in feeds[0].constants}
-        velocity = self.step.velocity(weights, trained, self._stack_velocity(feeds, trained))
-        total = torch.zeros(len(feeds), dtype=torch.float64, device=self.data.device)
-        for step in range(max(len(feed.sizes) for feed in feeds)):
-            for clients in _group_by_batch_size(feeds, step):
-                batch = stack_batches([feeds[client] for client in clients], step, own)
-                if len(clients) == len(feeds):
+    def _train(self, received: Weights, clients: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+        weights = {name: torch.stack([client.start[name] for client in clients]) for name in self.algorithm.names}
+        constants = {name: torch.stack([client.constants[name] for client in clients]) for name in clients[0].constants}
+        velocity = self.step.velocity(weights, trained, self._stack_velocity(clients, trained))
+        total = torch.zeros(len(clients), dtype=torch.float64, device=self.data.device)
+        for step in range(max(len(client.sizes) for client in clients)):
+            for places in _group_by_batch_size(clients, step):
+                batch = stack_batches([clients[place] for place in places], step, constants)
+                if len(places) == len(clients):
                     total += self.step(weights, velocity, received, batch, lr, trained).double()
                 else:
-                    losses = self._step_some(weights, velocity, received, batch, lr, trained, clients).double()
-                    torch._foreach_add_([total[client] for client in clients], list(losses))
-        kept = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
-        for client, feed in enumerate(feeds):
-            ended = {name: tensor[client] for name, tensor in weights.items()}
-            yield ended, total[client] / len(feed.sizes), {name: tensor[client].clone() for name, tensor in kept.items()}
+                    losses = self._step_some(weights, velocity, received, batch, lr, trained, places).double()
+                    add_([total[place] for place in places], list(losses))
+        momentum = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
+        for place, client in enumerate(clients):
+            client_weights = {name: tensor[place] for name, tensor in weights.items()}
+            client_momentum = {name: tensor[place].clone() for name, tensor in momentum.items()}
+            yield client_weights, total[place] / len(client.sizes), client_momentum
 
-    def _stack_velocity(self, feeds: list[ClientBatches], trained: tuple[str, ...]) -> Weights:
-        """The momentum that clients start with, stacked; nothing where none has any."""
-        if not any(feed.velocity for feed in feeds):
+    def _stack_velocity(self, clients: list[ClientBatches], trained: tuple[str, ...]) -> Weights:
+        """Stack the momentum that clients start with; {} if none has any."""
+        if not any(client.velocity for client in clients):
             return {}
-        none = torch.zeros_like
-        return {name: torch.stack([feed.velocity.get(name, none(feed.start[name])) for feed in feeds]) for name in trained}
+
+        def stacked(name: str) -> Tensor:
+            return torch.stack([client.velocity.get(name, torch.zeros_like(client.start[name])) for client in clients])
+
+        return {name: stacked(name) for name in trained}
 
     def _step_some(
         self,
@@ -134,16 +137,17 @@ class Stacked(Executor):
         batch: Batch,
         lr: float,
         trained: tuple[str, ...],
-        clients: list[int],
+        places: list[int],
     ) -> Tensor:
-        """A step of these `clients` alone. (`whole[rows] = part` is eleven launches a tensor on CUDA, to be repeatable.)"""
-        rows = torch.tensor(clients).to(self.data.device, non_blocking=True)
+        """Take a step of the stacked clients at `places`. (`whole[rows] = part` is eleven launches a tensor on CUDA, to be
+        repeatable.)"""
+        rows = torch.tensor(places).to(self.data.device, non_blocking=True)
         part = {name: tensor[rows] for name, tensor in weights.items()}
-        moving = [tensor[rows] for tensor in velocity]
+        part_velocity = [tensor[rows] for tensor in velocity]
         batch = batch._replace(constants={name: tensor[rows] for name, tensor in batch.constants.items()})
-        loss = self.step(part, moving, received, batch, lr, trained)
-        for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *moving], strict=True):
-            torch._foreach_copy_([whole[client] for client in clients], list(changed))
+        loss = self.step(part, part_velocity, received, batch, lr, trained)
+        for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *part_velocity], strict=True):
+            copy_([whole[place] for place in places], list(changed))
         return loss
 
 
@@ -151,18 +155,19 @@ EXECUTORS = {executor.name: executor for executor in (Sequential, Stacked, Plain
 
 
 def available(device: torch.device) -> list[str]:
-    """The names of those that run on a device."""
+    """Return the names of the executors that a device supports."""
     return [*EXECUTORS, *(f"{name}+graph" for name in ("sequential", "stacked") if device.type == "cuda")]
 
 
 def create(
     name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData, flops: int, recordings: dict | None = None
 ) -> Executor:
-    """The named executor; `auto` picks for a network of so many operations per image. `recordings`: see `Step`."""
+    """Create the named executor; `auto` picks one for a network of `flops` operations per image. `recordings`: see `Step`."""
     if name == "auto":
         name = pick(config, flops, data.device)
-    if name not in (known := available(data.device)):
-        raise UserError(f"executor: on {data.device.type} one of auto, {', '.join(known)} (got {name})")
+    valid = available(data.device)
+    if name not in valid:
+        raise UserError(f"executor: expected on {data.device.type} one of auto, {', '.join(valid)} (got {name})")
     kind, _, graph = name.partition("+")
     executor = EXECUTORS[kind](algorithm, config, data, captured=bool(graph), recordings=recordings)
     executor.name = name
@@ -170,22 +175,23 @@ def create(
 
 
 def uses_worker_pool(name: str, device: torch.device) -> bool:
-    """Whether clients that are trained so are shared out over several cores: on a processor, one after the other, and not for a
-    debugger."""
+    """Return whether an executor's clients can be distributed over several cores: only those of `sequential` on a processor."""
     return device.type == "cpu" and name == Sequential.name
 
 
 def pick(config: RunConfig, flops: int, device: torch.device) -> str:
-    """The faster executor. Stacking saves calls but multiplies less well: on a processor it wins where a client's step is small
-    and the cohort is not (`benchmarks/rule.py` measures it). On CUDA a step is a graph, and stacking saves launches: it wins
-    for two clients already, unless arithmetic hides the launches (reckoned, not measured: no GPU has run it)."""
+    """Return the faster executor for a network of `flops` operations per image.
+
+    Stacking saves calls but multiplies less efficiently: on a processor it wins if steps are small and the cohort is not
+    (`benchmarks/rule.py` measures it). On CUDA a step is a graph, and stacking saves launches: it wins from two clients on,
+    unless arithmetic hides the launches (estimated, not measured: no GPU has run it)."""
     operations = config.batch_size * flops
     if device.type == "cuda":
         return "stacked+graph" if operations <= LAUNCH_BOUND_STEP and config.clients_per_round > 1 else "sequential+graph"
     return "stacked" if operations <= SMALL_STEP and config.clients_per_round >= MIN_STACKED_CLIENTS else "sequential"
 
 
-def _group_by_batch_size(feeds: list[ClientBatches], step: int) -> list[list[int]]:
-    """The clients that have a batch left, grouped by its size."""
-    sizes = [(feed.sizes[step], client) for client, feed in enumerate(feeds) if step < len(feed.sizes)]
-    return [[client for _, client in group] for _, group in groupby(sorted(sizes), key=itemgetter(0))]
+def _group_by_batch_size(clients: list[ClientBatches], step: int) -> list[list[int]]:
+    """Group the places of the clients that have a batch left by its size."""
+    sizes = [(client.sizes[step], place) for place, client in enumerate(clients) if step < len(client.sizes)]
+    return [[place for _, place in group] for _, group in groupby(sorted(sizes), key=itemgetter(0))]

@@ -1,4 +1,4 @@
-"""The round loop: sample clients, train them, aggregate, evaluate, record."""
+"""A federation in memory: sample clients, train them, aggregate, evaluate, record."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -28,17 +28,19 @@ from fedrepro.training.worker_pool import WorkerPool, unpack
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:
-    """Of a run's metrics.csv: the measures that it asks for, and
+    """Return the columns of a run's metrics.csv: the round, the run's measures, and
 
     train_loss            local objective: mean over a participant's steps, then over the participants
     bytes_down, bytes_up  sent to, and by, all participants of the round
-    lr                    of the round"""
+    lr                    learning rate of the round"""
     return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
 
 
 class Federation(FederationContext):
-    """One run in memory. `start` gives the state before round 1, `advance` the next. Clients that a processor trains one after
-    the other are shared out over processes on so many `cores`; `close` ends these."""
+    """A run in memory: `start` returns the state before round 1, `advance` the next one.
+
+    With several `cores`, a processor that trains clients one by one distributes them over that many processes, which `close`
+    ends. `recordings`: see `compiled_step.step.Step`."""
 
     def __init__(
         self,
@@ -72,60 +74,63 @@ class Federation(FederationContext):
 
     @classmethod
     def in_worker(cls, setup: Mapping[str, Any], device: torch.device) -> "Federation":
-        """From what its crew tells a helper first."""
+        """Create a worker's federation from its first message (`worker_pool.worker_setup`)."""
         return cls(RunConfig.model_validate_json(setup["config"]), *unpack(setup), device, setup["executor"])
 
     @property
     def cores(self) -> int:
-        """That its training takes."""
+        """The number of cores that training uses."""
         return self.worker_pool.cores if self.worker_pool else 1
 
     def close(self) -> None:
-        """End what runs beside this process."""
+        """End the worker processes."""
         if self.worker_pool:
             self.worker_pool.close()
 
     def state_to_device(self, state: State) -> State:
-        """A state that was loaded, on the device."""
-        clients = {number: ClientState(kept.round, self.to_device(kept.tensors)) for number, kept in state.clients.items()}
+        """Move a state to the device."""
+        clients = {number: ClientState(old.round, self.to_device(old.tensors)) for number, old in state.clients.items()}
         return replace(state, weights=self.to_device(state.weights), server=self.to_device(state.server), clients=clients)
 
     def start(self) -> tuple[State, Row]:
-        """The state of round 0 and its row: the untrained model's test accuracy."""
+        """Return the state before round 1 and the row of round 0, which measures the untrained model."""
         weights = self.to_device({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
         state = State(0, weights, self.to_device(self.algorithm.initial_state(weights)))
-        tested = self.evaluate_global(state.weights, state.server, self.measures)
-        return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | tested
+        values = self.evaluate_global(state.weights, state.server, self.measures)
+        return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | values
 
     def advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> tuple[State, Row]:
-        """One round. A loss or a weight that is not finite ends the run: the state says so and keeps the last good weights.
-        `watch` is shown every participant after its local training; a round that is run again shows the same to the bit."""
+        """Run the round after `state`; returns the state after it and its row.
+
+        If a loss or a weight is not finite, the new state is marked as diverged and keeps the last good weights. `watch` is
+        called with every participant's local training; a round that is run again shows the same to the bit."""
         number, config = state.round + 1, self.config
         due = number % config.evaluate_every == 0 or number == config.rounds
         round = RoundExecution(self, state, self.measures if due else {}, watch)
         server = self.server_view(state)
         try:
-            new, kept = map(self.to_device, self.algorithm.round(state.weights, server, round))
-            finite = bool(torch.stack([tensor.isfinite().all() for tensor in (*new.values(), *kept.values())]).all())
+            weights, server_state = map(self.to_device, self.algorithm.round(state.weights, server, round))
+            tensors = (*weights.values(), *server_state.values())
+            finite = bool(torch.stack([tensor.isfinite().all() for tensor in tensors]).all())
         except Diverged:
             finite = False
         row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
         if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
             return State(number, state.weights, state.server, state.clients, diverged=True), row
-        state = self.state_to_device(
-            State(number, new, kept, state.clients | round.client_states)
-        )  # as it would be loaded, in layout too
+        new = State(number, weights, server_state, state.clients | round.client_states)
+        state = self.state_to_device(new)  # as if it had been loaded, in memory layout too
         return state, row | (self.evaluate_global(state.weights, state.server, self.measures) if due else {})
 
     def server_view(self, state: State) -> Server:
-        """What the server knows before the round after `state`."""
+        """Return the server's view of the round after `state`."""
         number = state.round + 1
         share = self.cohort_share(self.cohort(number), number)
         return Server(number, self.clients, share, state.server, lambda: self._proxy_batches(number))
 
     def _proxy_batches(self, round: int) -> Iterator[Batch]:
-        """The server's own images once, in batches."""
-        if (proxy := self.config.proxy) is None:
+        """Yield the server's own images once, in batches."""
+        proxy = self.config.proxy
+        if proxy is None:
             raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
         index = torch.from_numpy(self.data.partition.proxy).to(self.device)
         changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None

@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line of the log, and a small file for other processes."""
+"""Progress of a run: a bar on a terminal, and a small file for other processes."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ WRITE_SECONDS = 1.0  # between two writes of the file; a round may take millisec
 
 @contextlib.contextmanager
 def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
-    """Report a run that goes on after the last of `rows`: yields a function to call whenever they have grown."""
+    """Report the progress of a run whose rounds so far are `rows`: yields a function to call after each new row."""
     measure, written = run.config.measures[0], 0.0
 
     def write() -> None:
@@ -42,26 +42,26 @@ def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def _bar(rounds: int, done: int, name: str) -> Iterator[Callable[[float | None], None]]:
-    """A function to call after each round with the value of the measure `name`; it does nothing where there is no terminal or
-    no tqdm."""
+    """Yield a function to call after each round with the value of the measure `name`; it does nothing without a terminal or
+    tqdm."""
     try:
         from tqdm import tqdm  # not part of the training core
     except ModuleNotFoundError:
         yield lambda value: None
         return
-    with tqdm(total=rounds, initial=done, unit="round", disable=None, file=sys.stderr, leave=False) as shown:
+    with tqdm(total=rounds, initial=done, unit="round", disable=None, file=sys.stderr, leave=False) as bar:
         measure = MEASURES[name]
 
         def advance(value: float | None) -> None:
             if value is not None:
-                told = f"{100 * value:.2f} %" if measure.percent else f"{value:.4f}"
-                shown.set_postfix_str(f"{measure.title} {told}", refresh=False)
-            shown.update()
+                text = f"{100 * value:.2f} %" if measure.percent else f"{value:.4f}"
+                bar.set_postfix_str(f"{measure.title} {text}", refresh=False)
+            bar.update()
 
         yield advance
 
 
 def quiet_rounds(handler: logging.Handler) -> None:
-    """Keep from a terminal's log what a bar shows."""
+    """Hide log records that a bar replaces from a terminal."""
     if sys.stderr.isatty():
         handler.addFilter(lambda record: not getattr(record, "shown_as_bar", False))

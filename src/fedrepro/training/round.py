@@ -1,4 +1,4 @@
-"""One round at work: the pieces that a method's `round` is made of, and what is noted while they run."""
+"""Execution of one round: local training, measures at clients, bytes and losses."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,12 +16,12 @@ from fedrepro.training.context import FederationContext
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.state import ClientState, State
 
-MOMENTUM = "momentum/"  # begins the names of what a client keeps of it, among those of its method's state
-OTHERS = " of others"  # draws of clients that train only to be measured are not those of a participant
+MOMENTUM = "momentum/"  # prefix of a client's momentum among the names of its state
+OTHERS = " of others"  # purpose of random draws of clients that train only to be measured
 
 
 class LocalTraining(NamedTuple):
-    """A participant's local training, for who watches a round."""
+    """A participant's local training, for observers of a round."""
 
     client: Client
     received: Weights
@@ -29,13 +29,14 @@ class LocalTraining(NamedTuple):
 
 
 class RoundExecution:
-    """`measures`: those that are due in this round. `watch` is shown every participant after its local training."""
+    """A running round, the `RoundRunner` of its method. `measures` are evaluated in this round; `watch` is called with every
+    participant's local training."""
 
     def __init__(
         self,
         context: FederationContext,
         state: State,
-        measures: dict[str, Measure],
+        measures: Mapping[str, Measure],
         watch: Callable[[LocalTraining], None] | None = None,
     ) -> None:
         self.context, self.state, self.number, self.watch = context, state, state.round + 1, watch
@@ -44,9 +45,7 @@ class RoundExecution:
         self.client_measures = {name: measure for name, measure in measures.items() if measure.over}
         self.phases, self.down, self.up = 0, 0, 0
         self.losses: list[Tensor] = []
-        self.client_values: dict[str, dict[int, float]] = {
-            name: {} for name in self.client_measures
-        }  # measure -> client -> value
+        self.client_values: dict[str, dict[int, float]] = {name: {} for name in self.client_measures}  # by measure and client
         self.client_states: dict[int, ClientState] = {}
 
     def train(
@@ -60,59 +59,60 @@ class RoundExecution:
         starts: Mapping[int, Weights] | None = None,
         uploaded: Iterable[str] | None = None,
     ) -> Iterator[ClientUpdate]:
-        """As `algorithms.base.Work.train`. What was received is measured in the first phase, what was trained in every one."""
-        site, phase = self.context, f"/{self.phases}" * (self.phases > 0)
+        """Train clients as `RoundRunner.train` says. Received weights are measured in the first phase, trained ones in each."""
+        context, phase = self.context, f"/{self.phases}" * (self.phases > 0)
         uploaded = None if uploaded is None else frozenset(uploaded)
         numbers = self.clients if clients is None else tuple(clients)
-        chosen = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        asked = self.create_task(received, phase=phase, measures=tuple(self.client_measures), first=not phase, **chosen)
+        options = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
+        options = {name: value for name, value in options.items() if value is not None}
+        task = self.create_task(received, phase=phase, measures=tuple(self.client_measures), first=not phase, **options)
         self.phases += 1
         self.down += len(numbers) * message_bytes(received)
-        members = [self.client(number, asked) for number in numbers]
-        shares = site.shares([client.images for client in members])
-        for client, share, ended in zip(members, shares, self._perform_task(asked, numbers), strict=True):
-            self.losses.append(ended.loss)
-            self._record(client.number, ended.values)
-            self.up += message_bytes(
-                {name: part for name, part in ended.message.items() if uploaded is None or name in uploaded}
-            )
-            if ended.state:
-                self.client_states[client.number] = ClientState(self.number, self._merge_state(client.number, ended.state))
-            yield ClientUpdate(client, share, ended.message)
-        if received.keys() >= set(site.algorithm.names):  # else it goes on with what only participants have
+        members = [self.client(number, task) for number in numbers]
+        shares = context.shares([client.images for client in members])
+        for client, share, result in zip(members, shares, self._perform_task(task, numbers), strict=True):
+            assert result.loss is not None  # every client of this task trains
+            self.losses.append(result.loss)
+            self._record(client.number, result.values)
+            sent = result.message
+            self.up += message_bytes(sent if uploaded is None else {name: sent[name] for name in sent if name in uploaded})
+            if result.state:
+                self.client_states[client.number] = ClientState(self.number, self._merge_state(client.number, result.state))
+            yield ClientUpdate(client, share, result.message)
+        if received.keys() >= set(context.algorithm.names):  # other phases start from weights that only participants have
             self._measure_others(received, first=not phase)
 
     def _merge_state(self, number: int, state: Weights) -> Weights:
-        """What a client keeps now, with the momentum of weights that this phase did not train, and with what its method kept
-        before where it keeps nothing new."""
+        """Return a client's new state, completed by the momentum of weights that this phase did not train, and by the old
+        state of its method if that keeps nothing new."""
         if not self.context.config.keep_momentum:
             return state
-        own = any(not name.startswith(MOMENTUM) for name in state)
+        method_keeps = any(not name.startswith(MOMENTUM) for name in state)
         before = self.client_state(number).items()
-        return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not own} | state
+        return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not method_keeps} | state
 
     def _perform_task(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """`perform`, shared out where there are helpers; who watches a round does so here."""
-        crew = None if self.watch or len(clients) < 2 else self.context.worker_pool
-        return crew.perform(self, task, clients) if crew else self.perform(task, clients)
+        """Perform a task in the worker pool, if there is one; a round that is watched runs in this process."""
+        pool = None if self.watch or len(clients) < 2 else self.context.worker_pool
+        return pool.perform(self, task, clients) if pool else self.perform(task, clients)
 
     def perform(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """What these clients do, one after the other or, as the executor has it, at once."""
-        site, members = self.context, [self.client(number, task) for number in clients]
-        ended: Iterable = ((None, None, {}) for _ in members)
+        """Yield these clients' results, in their order; the executor trains them one by one or as a stack."""
+        context, members = self.context, [self.client(number, task) for number in clients]
+        trained: Iterable = ((None, None, {}) for _ in members)
         if task.trains:
-            feeds = (self.client_batches(client, task) for client in members)
-            ended = site.executor.train(task.received, feeds, task.lr, task.trained)
-        for client, (weights, loss, velocity) in zip(members, ended, strict=True):
+            batches = (self.client_batches(client, task) for client in members)
+            trained = context.executor.train(task.received, batches, task.lr, task.trained)
+        for client, (weights, loss, velocity) in zip(members, trained, strict=True):
             values = self._measure_client(client.number, task, weights)
             if not task.sends:
                 yield ClientResult(loss, values)
                 continue
+            assert weights is not None  # who sends has trained
             if self.watch:
                 self.watch(LocalTraining(client, task.received, weights))
-            message, kept = site.algorithm.finish(weights, task.received, client)
-            yield ClientResult(loss, values, message, kept | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
+            message, state = context.algorithm.finish(weights, task.received, client)
+            yield ClientResult(loss, values, message, state | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
 
     def count_bytes(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
@@ -121,43 +121,43 @@ class RoundExecution:
         return self.context.evaluate_global(weights, state, MEASURES)
 
     def row(self) -> dict[str, float | int | None]:
-        """What the round's row says of the clients."""
+        """Return the part of the round's row that comes from clients: their measures, loss and bytes."""
         loss = torch.stack(self.losses).mean().item() if self.losses else None
         means = {name: _mean(list(values.values())) for name, values in self.client_values.items()}
         return means | {"train_loss": loss, "bytes_down": self.down, "bytes_up": self.up}
 
-    def client_state(self, number: int) -> Weights:
-        """What a client kept when it took part last."""
-        kept = self.client_states.get(number) or self.state.clients.get(number)
-        return kept.tensors if kept else {}
+    def client_state(self, client: int) -> Weights:
+        """Return the state that a client kept when it took part last; {} before."""
+        state = self.client_states.get(client) or self.state.clients.get(client)
+        return state.tensors if state else {}
 
-    def create_task(self, received: Weights, **chosen: Any) -> ClientTask:
-        """What a round asks of its clients, but for what is chosen."""
-        return ClientTask(received, self.lr, self.context.algorithm.trained)._replace(**chosen)
+    def create_task(self, received: Weights, **options: Any) -> ClientTask:
+        """Create a task with the round's learning rate and trained weights; `options` are other fields of it."""
+        return ClientTask(received, self.lr, self.context.algorithm.trained)._replace(**options)
 
-    def client(self, number: int, asked: ClientTask | None = None) -> Client:
-        """A client as its method sees it in this round."""
-        site, round, asked = self.context, self.number, asked or self.create_task({})
-        config, data = site.with_epochs(asked.epochs), site.data
+    def client(self, number: int, task: ClientTask | None = None) -> Client:
+        """Return a client as its method sees it in this round."""
+        context, round, task = self.context, self.number, task or self.create_task({})
+        config, data = context.with_epochs(task.epochs), context.data
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
-        together = config.proxy.batch_size if config.proxy else config.batch_size
-        state = {name: kept for name, kept in self.client_state(number).items() if not name.startswith(MOMENTUM)}
+        batch_size = config.proxy.batch_size if config.proxy else config.batch_size
+        state = {name: tensor for name, tensor in self.client_state(number).items() if not name.startswith(MOMENTUM)}
 
         def batches() -> Iterator[Batch]:
             def draw(purpose: str) -> torch.Generator:
-                return rng.generator(config.seed, f"{purpose} looked at{asked.phase}", round, number)
+                return rng.generator(config.seed, f"{purpose} looked at{task.phase}", round, number)
 
             order = torch.randperm(len(index), generator=draw("batches")).to(index.device)
             changes = draw("augment") if config.augment else None
-            for rows in index[order].split(together):
+            for rows in index[order].split(batch_size):
                 yield Batch(data.images(rows, number, changes), data.train_y[rows])
 
         return Client(
             number=number,
             images=len(index),
             steps=len(batch_sizes(config, len(index))),
-            lr=asked.lr,
+            lr=task.lr,
             momentum=config.momentum,
             nesterov=config.nesterov,
             state=state,
@@ -166,58 +166,71 @@ class RoundExecution:
         )
 
     def client_batches(self, client: Client, task: ClientTask) -> ClientBatches:
-        """The batches of its local training, after `prepare`, and where that starts."""
-        site, received = self.context, task.received
+        """Prepare a client's local training: its batches, the method's constants, and the weights and momentum at its start."""
+        context, received = self.context, task.received
         with torch.no_grad():
-            own = site.algorithm.prepare(received, client)
+            constants = context.algorithm.prepare(received, client)
         start = task.starts.get(client.number)
-        start = site.to_device(start) if start else received
-        config, before = site.with_epochs(task.epochs), self.client_state(client.number)
-        velocity = {name.removeprefix(MOMENTUM): kept for name, kept in before.items() if name.startswith(MOMENTUM)}
+        start = context.to_device(start) if start else received
+        config, state = context.with_epochs(task.epochs), self.client_state(client.number)
+        velocity = {name.removeprefix(MOMENTUM): tensor for name, tensor in state.items() if name.startswith(MOMENTUM)}
         return ClientBatches(
-            site.algorithm, config, site.data, received, client.number, self.number, own, task.phase, start, velocity
+            context.algorithm,
+            config,
+            context.data,
+            received,
+            client.number,
+            self.number,
+            constants=constants,
+            phase=task.phase,
+            start=start,
+            velocity=velocity,
         )
 
-    def _measure_client(self, client: int, asked: ClientTask, weights: Weights | None) -> Values:
-        """Own-test measures of one client, each model's at once; `weights` after its training, None where it did not train."""
-        site, received, found = self.context, asked.received, {}
-        models = {"received": received} if asked.first else {}
+    def _measure_client(self, client: int, task: ClientTask, weights: Weights | None) -> Values:
+        """Evaluate the task's measures on a client's own test images, of the received weights and, unless None, of `weights`
+        after its training."""
+        context, received = self.context, task.received
+        values: Values = {}
+        models = {"received": received} if task.first else {}
         if weights is not None:
-            models["trained"] = site.algorithm.personalised_weights(weights, received)
-        for model, tested in models.items():
-            if wanted := {name: MEASURES[name] for name in asked.measures if MEASURES[name].model == model}:
-                found |= evaluate(site.algorithm, wanted, tested, *site.data.test_part(client, self.number), site.chunk)
-        return found
+            models["trained"] = context.algorithm.personalised_weights(weights, received)
+        for model, evaluated in models.items():
+            measures = {name: MEASURES[name] for name in task.measures if MEASURES[name].model == model}
+            if measures:
+                images, labels = context.data.test_part(client, self.number)
+                values |= evaluate(context.algorithm, measures, evaluated, images, labels, context.chunk)
+        return values
 
     def _record(self, client: int, values: Values) -> None:
         for name, value in values.items():
             self.client_values[name][client] = value
 
     def _measure_others(self, received: Weights, first: bool) -> None:
-        """The same of the clients that do not take part, where a measure is over all of them: they train to be measured."""
+        """Evaluate measures over all clients at those that do not take part; they train only if a measure needs it."""
         measures = {name: measure for name, measure in self.client_measures.items() if measure.over == "clients"}
         others = [number for number in range(self.context.clients) if number not in self.clients] if measures else []
         trains = any(measure.model == "trained" for measure in measures.values())
-        chosen = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
-        asked = self.create_task(received, phase=OTHERS, **chosen)
-        for client, ended in zip(others, self._perform_task(asked, others), strict=True):
-            self._record(client, ended.values)
+        options = {"measures": tuple(measures), "first": first, "trains": trains, "sends": False}
+        task = self.create_task(received, phase=OTHERS, **options)
+        for client, result in zip(others, self._perform_task(task, others), strict=True):
+            self._record(client, result.values)
 
 
 def perform_task(context: FederationContext, request: Mapping[str, Any]) -> list[ClientResult]:
-    """What some clients do in a round of which nothing else is known here: what a crew asks of its helper."""
+    """Perform a worker's request, which has the round's number, clients and their states, and the task."""
     before = request["round"] - 1
-    kept = {client: ClientState(before, tensors) for client, tensors in request["states"].items()}
-    round = RoundExecution(context, State(before, {}, {}, kept), {})
-    return list(round.perform(ClientTask(*request["assignment"]), request["clients"]))
+    states = {client: ClientState(before, tensors) for client, tensors in request["states"].items()}
+    round = RoundExecution(context, State(before, {}, {}, states), {})
+    return list(round.perform(ClientTask(*request["task"]), request["clients"]))
 
 
 def message_bytes(message: Weights) -> int:
-    """Bytes of all tensors in a message."""
+    """Return the bytes of all tensors in a message."""
     return sum(tensor.numel() * tensor.element_size() for tensor in message.values())
 
 
 def _mean(values: list[float]) -> float | None:
-    """Mean over the clients that have test images; None where none has or nothing was measured."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else None
+    """Return the mean over the clients that have test images; None without any."""
+    valid = [value for value in values if not math.isnan(value)]
+    return sum(valid) / len(valid) if valid else None

@@ -1,13 +1,13 @@
-"""One run and the folder that it leaves: resumable, stoppable, complete or marked as unfinished.
+"""Training of one run and the files in its folder. It can be stopped and resumed at any time.
 
-config.json       what ran: resolved config, data identity and description, code digest
-metrics.csv       one row per round
-summary.json      status and final numbers; there exactly if the run is over
-model.safetensors the global weights, with the state they belong to; model.clients/ what each client keeps, where it does
-environment.json  commit, versions, hardware, and which executor and library of matrix products trained it
-log.txt, timing.json   how long, and when it ended; the only files that differ between two identical runs
+config.json            resolved config, identity and description of the data, code digest
+metrics.csv            one row per round
+summary.json           status and final numbers; exists if and only if the run is finished
+model.safetensors      the global weights and the rest of the final state; model.clients/ the states of clients, if any
+environment.json       commit, versions, hardware, executor, and the library that computed matrix products
+log.txt, timing.json   times; the only files that differ between two identical runs
 checkpoint.safetensors, progress.json   while unfinished
-snapshots/   the states that studies ask for (training/replay.py)
+snapshots/             states that studies need (training/replay.py)
 """
 
 import contextlib
@@ -53,12 +53,12 @@ class Limits:
     deadline: float | None = None
 
     def forbid(self, seconds: float) -> bool:
-        """Whether a piece of work of this length would pass the deadline."""
+        """Return whether a piece of work of this length would pass the deadline."""
         return self.deadline is not None and time.monotonic() + seconds >= self.deadline
 
 
 def is_finished(run: Run) -> bool:
-    """Whether the run is over. Writes its summary again from the final state where only that is missing."""
+    """Return whether the run is finished. If only its summary is missing, write it from the final state."""
     if run.summary.exists():
         return True
     if not (run.folder / "model.safetensors").exists():
@@ -80,14 +80,16 @@ def train(
     recordings: dict | None = None,
     cores: int = 1,
 ) -> bool:
-    """Bring the run to its end, from where it was left. False: it stopped at the deadline, at a checkpoint. `snapshots` are the
-    rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`, `cores`: `Federation`."""
+    """Train the run to its end, from its checkpoint if there is one. Returns False if it stopped at the deadline.
+
+    `snapshots` are the rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`;
+    `cores`: see `Federation`."""
     if is_finished(run):
         return True
     _create_folder(run.folder)
     check_no_links(run.folder)
     with single_process(run.log, wait=False), _LogToFile(run.log):
-        # at the start: what is committed while this process trains is not what it runs
+        # before training: a commit that is made while this process trains is not the code that it runs
         environment = provenance.environment(device, provenance.modules(run.config))
         write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.format_label(dataset.meta)})
         federation = None
@@ -102,9 +104,7 @@ def train(
                 federation.close()
     name = federation.executor.name if federation else executor
     cores = federation.cores if federation else 1
-    raise _memory_error(
-        run.config, device, name, cores
-    )  # outside, since an error that is being handled keeps the tensors of its calls
+    raise _memory_error(run.config, device, name, cores)  # outside the handler, in which the error keeps its tensors alive
 
 
 def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], environment: dict[str, Any]) -> bool:
@@ -112,23 +112,25 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
     clock = _Clock(run, state.round, federation.cores)
     state = _train_rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
-        log.info("stopped at the time budget after round %d of %d; the same command goes on", state.round, run.config.rounds)
+        log.info("stopped at the time limit after round %d of %d; the same command resumes it", state.round, run.config.rounds)
         return False
-    about = {"executor": federation.executor.name, "operations": federation.flops}  # of an image on its way through the network
+    environment |= {"executor": federation.executor.name, "operations": federation.flops}  # of one image's forward pass
     if federation.device.type == "cpu":
-        about["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"  # which library computes large matrix products
-    _finish(run, state, rows, environment | about, clock)
+        environment["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"  # library of large matrix products
+    _finish(run, state, rows, environment, clock)
     return True
 
 
 def _memory_error(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
-    """What to say, and to do, where the memory did not suffice."""
+    """Return the error for a full memory, with the settings that need less."""
     stacked = executor.startswith("stacked")
-    first = "choose executor: sequential, which holds one client at a time, or lower" if stacked else "lower"
-    jobs = "gpu_jobs_per_device" if device.type == "cuda" else "cores_per_run" if cores > 1 else "--cores"
+    remedy = "choose executor: sequential, which trains one client at a time, or lower" if stacked else "lower"
+    jobs = "cores_per_run" if cores > 1 else "--cores"
+    if device.type == "cuda":
+        jobs = "gpu_jobs_per_device"
     return UserError(
         f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
-        f"{config.batch_size}: {first} {jobs}, or, for another run, batch_size or clients_per_round; {CONTINUED}"
+        f"{config.batch_size}: {remedy} {jobs}, or, for another run, batch_size or clients_per_round; {CONTINUED}"
     )
 
 
@@ -144,14 +146,14 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
 
 
 def _load_state(run: Run, path: Path) -> tuple[State, list[Row]]:
-    """A state of this run with a row for each of its rounds. Raises UserError where that is not what the file holds."""
+    """Load a state of this run and a row for each of its rounds. Raises UserError if the file has others."""
     state, rows = checkpoint.load(path, run.id)
     rounds = [row.get("round") for row in rows]
-    known = set(run.config.measures) <= set(rows[0]) if rows else False
-    if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not known:
-        raise UserError(f"{path}: round {state.round} with {len(rows)} rows cannot be of this run; {checkpoint.RESTART_REMEDY}")
+    has_measures = set(run.config.measures) <= set(rows[0]) if rows else False
+    if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not has_measures:
+        raise UserError(f"{path}: round {state.round} with {len(rows)} rows: not of this run; {checkpoint.RESTART_REMEDY}")
     if not state.diverged and not all(tensor.isfinite().all() for tensor in state.weights.values()):
-        raise UserError(f"{path}: its weights are not finite; {checkpoint.RESTART_REMEDY}")
+        raise UserError(f"{path}: weights are not finite; {checkpoint.RESTART_REMEDY}")
     return state, rows
 
 
@@ -164,25 +166,25 @@ def _train_rounds(
     snapshots: frozenset[int],
     clock: "_Clock",
 ) -> State:
-    saved, last = time.monotonic(), 0.0
+    saved, last_seconds = time.monotonic(), 0.0
     with progress_bar.report_progress(run, rows) as report:
         while state.round < run.config.rounds and not state.diverged:
             if state.round + 1 in snapshots:
                 replay.store_snapshot(run.folder, state)
             began = time.monotonic()
-            if limits.forbid(last):  # the next round will take about as long as the last
+            if limits.forbid(last_seconds):  # the next round will take about as long as the last
                 _save(run, state, rows, clock)
                 break
             try:
                 state, row = federation.advance(state)
             except KeyboardInterrupt:
-                log.warning("stopped after round %d of %d; the same command goes on", state.round, run.config.rounds)
+                log.warning("stopped after round %d of %d; the same command resumes it", state.round, run.config.rounds)
                 _save(run, state, rows, clock)
                 raise
             rows.append(row)
             _log_round(run, row)
             report()
-            last = time.monotonic() - began
+            last_seconds = time.monotonic() - began
             if time.monotonic() - saved >= limits.checkpoint_seconds:
                 _save(run, state, rows, clock)
                 saved = time.monotonic()
@@ -196,7 +198,7 @@ def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
 
 
 def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
-    """The final files, summary last: whoever sees it sees a whole run."""
+    """Write the final files, the summary last: where it exists, the run is complete."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write_text(run.folder / "metrics.csv", to_csv(rows))
@@ -209,7 +211,7 @@ def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any]
 
 
 def _write_summary(run: Run, state: State, rows: list[Row]) -> None:
-    """Clear away what only an unfinished run needs, then the summary."""
+    """Delete the files that only an unfinished run needs, then write the summary."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
     run.progress.unlink(missing_ok=True)
     remove_stale_parts_below(run.folder)
@@ -217,14 +219,14 @@ def _write_summary(run: Run, state: State, rows: list[Row]) -> None:
 
 
 def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
-    known = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
-    known = {name: values for name, values in known.items() if values}
+    measured = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
+    measured = {name: values for name, values in measured.items() if values}
     return {
         "run": run.id,
         "status": f"diverged at round {state.round}" if state.diverged else "finished",
         "rounds": state.round,
-        "final": {name: values[-1] for name, values in known.items()},
-        "best": {name: max(values) for name, values in known.items() if MEASURES[name].percent},
+        "final": {name: values[-1] for name, values in measured.items()},
+        "best": {name: max(values) for name, values in measured.items() if MEASURES[name].percent},
         "bytes_down": sum(row["bytes_down"] for row in rows),
         "bytes_up": sum(row["bytes_up"] for row in rows),
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
@@ -243,25 +245,28 @@ def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}; choose another with --results") from None
+        raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}. Choose another with --results.") from None
 
 
 class _Clock:
-    """Seconds of a run's training, over all the times that it was resumed, and core seconds: those times the cores that it
-    took. Written with each checkpoint, so that what a kill takes away counts neither as rounds nor as seconds."""
+    """The seconds of a run's training in all its sessions, and core seconds: seconds times cores.
+
+    Written with each checkpoint, so that what a kill loses counts neither as rounds nor as seconds."""
 
     def __init__(self, run: Run, reached: int, cores: int) -> None:
         self._path, self._cores = run.folder / "timing.json", cores
-        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # of a run that begins anew nothing counts
+        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # a run without checkpoint starts at 0
         self._before = earlier or {"rounds": 0, "seconds": 0.0}
-        self._before.setdefault("core_seconds", self._before["seconds"])  # of earlier code, which knew of one core
+        self._before.setdefault(
+            "core_seconds", self._before["seconds"]
+        )  # missing in files of earlier code, which used one core
         self._reached, self._began = reached, time.monotonic()
 
     def write(self, reached: int) -> None:
         rounds, seconds = reached - self._reached, time.monotonic() - self._began
-        more = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
-        spent = {name: round(self._before[name] + value, 2) for name, value in more.items()}
-        write_json(self._path, spent | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
+        session = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
+        total = {name: round(self._before[name] + value, 2) for name, value in session.items()}
+        write_json(self._path, total | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
 
 
 def _log_round(run: Run, row: Row) -> None:
@@ -272,7 +277,7 @@ def _log_round(run: Run, row: Row) -> None:
 
 
 class _LogToFile:
-    """The package's log also goes to the run's own file while it trains."""
+    """Context in which the package's log also goes to the run's own file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -284,12 +289,13 @@ class _LogToFile:
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("fedrepro").removeHandler(self.handler)
-        with contextlib.suppress(OSError):  # which `handleError` raised when the record was logged
+        with contextlib.suppress(OSError):  # already raised by `handleError`
             self.handler.close()
 
 
 class LogFile(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
-        """Raise what logging would print with a traceback, such as a full disk."""
+        """Raise errors that logging would print with a traceback, such as a full disk."""
         error = sys.exception()
+        assert error is not None  # logging calls this method while it handles one
         raise OSError(error.errno, error.strerror, self.baseFilename) if isinstance(error, OSError) else error

@@ -1,11 +1,11 @@
-"""Train a list of runs one after the other in one process, bringing along what they need: data, partition."""
+"""Training of a list of runs in one process, with their data and partitions."""
 
 import functools
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -31,14 +31,14 @@ def _load_dataset(folder: Path) -> Dataset:
 
 
 def provide_dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> Dataset:
-    """The prepared data set; fetched and prepared first where it is not there."""
+    """Return the prepared data set; it is downloaded and prepared first if needed."""
     folder = paths.prepared(choice)
     datasets.provide(choice, paths.raw, folder, mirror)
     return _load_dataset(folder)
 
 
 def provide_partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
-    """The stored partition of a run; drawn and stored first where it is not there."""
+    """Return the stored partition of a run; it is drawn and stored first if needed."""
     return _store.provide(config, provide_dataset(config.dataset, paths, mirror), paths.partition(config, identity))
 
 
@@ -56,76 +56,81 @@ def train(
     snapshots: Mapping[Path, frozenset[int]] | None = None,
     failures: Failures | None = None,
 ) -> list[Run]:
-    """Bring every run to its end; finished ones cost milliseconds. `deadline`, on the monotonic clock, ends it at a checkpoint.
+    """Train every run to its end; finished ones cost milliseconds. A failure does not stop the other runs.
 
-    `cores`: of a processor, for each run.
-    `snapshots`: run folder -> the rounds before which its training stores its state, for studies.
-    Returns the runs that are not over yet. A run that fails, or a data set that cannot be read, does not keep the others from
-    their end; what failed goes to `failures`, else it is raised at the end, naming the runs and data sets: a UserError when the
-    data, or the code, are not those that a run is named after.
+    Args:
+        cores: processor cores for each run.
+        deadline: seconds on the monotonic clock; training stops at a checkpoint before it.
+        snapshots: run folder -> rounds before which its training stores its state, for studies.
+        failures: collects failures; without it they are raised at the end, with the names of the runs and data sets.
+
+    Returns the runs that are not finished.
+
+    Raises UserError if the data or the code are not those that a run was planned with.
     """
     limits, runs = Limits(checkpoint_seconds, deadline), list(runs)
     recordings: dict[str, dict] = defaultdict(dict)
 
-    def do(run: Run, place: torch.device) -> bool:
+    def train_one(run: Run, device: torch.device) -> bool:
         later = {other.step_cache_key for other in runs[runs.index(run) :]}
-        for kind in recordings.keys() - later:
-            del recordings[kind]  # on a GPU each keeps its graphs' memory
-        if (key := datasets.key(run.config.dataset)) not in failed.by_name:  # what cannot be had is told once
-            with failed.collect(key):
+        for key in recordings.keys() - later:
+            del recordings[key]  # on a GPU each keeps its graphs' memory
+        dataset_key = datasets.key(run.config.dataset)
+        if dataset_key not in failed.by_name:  # a data set that failed is not tried again
+            with failed.collect(dataset_key):
                 data = provide_dataset(run.config.dataset, paths, mirror)
-        if key in failed.by_name:
+        if dataset_key in failed.by_name:
             return True
         check_code_unchanged(run.config, run.code)
         if data.meta["identity"] != run.data:
-            where = paths.prepared(run.config.dataset)
-            raise UserError(
-                f"{where}: other data than the run was planned with. Start the same command again; it plans with these."
-            )
-        own, stored = provide_partition(run.config, run.data, paths, mirror), (snapshots or {}).get(run.folder, frozenset())
-        return engine.train(run, data, own, place, limits, executor, stored, recordings[run.step_cache_key], cores)
+            folder = paths.prepared(run.config.dataset)
+            raise UserError(f"{folder}: not the data that the run was planned with. Start the same command again.")
+        partition = provide_partition(run.config, run.data, paths, mirror)
+        rounds = (snapshots or {}).get(run.folder, frozenset())
+        return engine.train(run, data, partition, device, limits, executor, rounds, recordings[run.step_cache_key], cores)
 
     with shared_failures(failures) as failed:
-        limited = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
-        return run_all(runs, do, name=lambda run: run.id, is_done=engine.is_finished, **limited)
+        options: dict[str, Any] = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        return run_all(runs, train_one, name=lambda run: run.id, is_done=engine.is_finished, **options)
 
 
 def write_summaries(runs: Iterable[Run]) -> None:
-    """Write the summaries again of runs that were trained: of a job that failed Snakemake deletes all. What cannot be read is
-    told here and raised by the training of that run."""
+    """Write missing summaries of finished runs: Snakemake deletes all outputs of a job that failed.
+
+    A run that cannot be read is logged here; its training raises the error."""
     for run in runs:
         with Failures().collect(run.id):
             engine.is_finished(run)
 
 
-Piece = TypeVar("Piece")
-log = logging.getLogger(__name__)
+Work = TypeVar("Work")
 
 
 def run_all(
-    work: Iterable[Piece],
-    execute: Callable[[Piece, torch.device], bool],
+    work: Iterable[Work],
+    execute: Callable[[Work, torch.device], bool],
     *,
-    name: Callable[[Piece], str],
-    is_done: Callable[[Piece], bool],
+    name: Callable[[Work], str],
+    is_done: Callable[[Work], bool],
     device: str,
     gpus: Gpus,
     limits: Limits,
     failures: Failures,
-) -> list[Piece]:
-    """Bring every piece to its end, on one device, which is taken when the first needs it; what is `over` costs nothing. `do`
-    says False of a piece that a limit cut off; none is begun after it. One that fails, even when asked whether it is over, does
-    not keep the others from their end: it goes to `failures`. Returns those that are not over yet."""
-    place, left = None, []
+) -> list[Work]:
+    """Execute every piece of work on one device, which is acquired when the first needs it; done ones are skipped.
+
+    `execute` returns False for a piece that a limit cut off; no other is started after it. A piece that fails, even in
+    `is_done`, goes to `failures` and does not stop the others. Returns the pieces that are not done."""
+    acquired, left = None, []
     for piece in work:
         with failures.collect(name(piece)):
             if is_done(piece):
                 continue
             if not left and not limits.forbid(0):
-                place = place or devices.acquire_device(device, gpus, limits.forbid)
-                if place is not None:
-                    log.info("%s on %s", name(piece), place)
-                    if execute(piece, place):
+                acquired = acquired or devices.acquire_device(device, gpus, limits.forbid)
+                if acquired is not None:
+                    log.info("%s on %s", name(piece), acquired)
+                    if execute(piece, acquired):
                         continue
             left.append(piece)
     return left

@@ -1,5 +1,5 @@
-"""How the learning rate changes from round to round. A schedule declares frozen `Params` and `rate(params, lr, round, rounds)`:
-the rate of `round` (from 1) of a run over `rounds` that starts at `lr`. A new one is a class here and a line in SCHEDULES."""
+"""Learning rate schedules. Each declares frozen `Params` and `rate(params, lr, round, rounds)`, the learning rate of `round`
+(from 1) in a run of `rounds` rounds that starts at `lr`. To add one, write a class here and a line in SCHEDULES."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from fedrepro.config.types import Choice, Count, Frozen, NonNegative, Positive
 
 
 class Constant:
-    """The same rate in every round."""
+    """A constant rate."""
 
     class Params(Frozen):
         pass
@@ -23,8 +23,8 @@ class Cosine:
     """Half a cosine from the first rate to `floor` (Loshchilov and Hutter 2017, Eq. 5, without restarts).
 
     floor + (lr - floor) (1 + cos(pi t / T)) / 2 with t = round - 1 and T = `period`, by default the run's number of rounds.
-    `late` is FedCL's code: it computes the rate of the next round from the number of the one before, so that the first two
-    rounds both run at the first rate.
+    `late` is as in FedCL's code, which computes a round's rate from the number of the round before, so that the first two
+    rounds both use the first rate.
     """
 
     class Params(Frozen):
@@ -39,7 +39,7 @@ class Cosine:
 
 
 class Exponential:
-    """Multiplied by `decay` after every round while it is above `floor` (so that it may end one step below)."""
+    """Multiply the rate by `decay` after every round while it is above `floor` (so that it may end one step below)."""
 
     class Params(Frozen):
         decay: Positive
@@ -58,6 +58,6 @@ SCHEDULES = {"constant": Constant, "cosine": Cosine, "exponential": Exponential}
 
 
 def create(choice: Choice, lr: float, rounds: int) -> Callable[[int], float]:
-    """Return round (from 1) -> rate of the named schedule, of a run over `rounds` that starts at `lr`."""
+    """Return the named schedule as a function from round (from 1) to rate, for a run of `rounds` rounds that starts at `lr`."""
     schedule, params = registry.find("schedules", choice.name), registry.parse_options("schedules", choice)
     return lambda round: schedule.rate(params, lr, round, rounds)

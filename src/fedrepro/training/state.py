@@ -1,4 +1,4 @@
-"""What a round starts from and leaves behind."""
+"""The state of a run between two rounds."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from fedrepro.algorithms.base import Weights
 
 
 class ClientState(NamedTuple):
-    """A client's own state and the round in which it kept it."""
+    """The tensors that a client keeps, and the round in which it kept them."""
 
     round: int
     tensors: Weights
@@ -15,10 +15,10 @@ class ClientState(NamedTuple):
 
 @dataclass(frozen=True)
 class State:
-    """All that a round depends on, beside the config: with it training goes on as if it had never stopped."""
+    """All that the next round depends on besides the config: training resumes from it as if it had never stopped."""
 
     round: int
     weights: Weights
     server: Weights
-    clients: dict[int, ClientState] = field(default_factory=dict)  # of those that keep something
+    clients: dict[int, ClientState] = field(default_factory=dict)  # clients without state are left out
     diverged: bool = False

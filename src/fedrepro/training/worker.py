@@ -1,5 +1,7 @@
-"""`python -m fedrepro.training.worker <process of the run>`: trains a part of each round's clients, as its `Crew` tells it on
-standard input; it answers on standard output."""
+"""Worker process of a run: `python -m fedrepro.training.worker <process id of the run>` trains a part of each round's clients.
+
+It reads the requests of the run's `WorkerPool` from standard input and writes the answers to standard output.
+"""
 
 import contextlib
 import ctypes
@@ -19,54 +21,56 @@ from fedrepro.training.federation import Federation
 from fedrepro.training.round import perform_task
 from fedrepro.training.worker_pool import receive, send
 
-CHECK_SECONDS = 1.0  # seconds between two looks at whether the run is still there
+CHECK_SECONDS = 1.0  # between two checks of whether the run still exists
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Worker:
-    """`begun` says which federation it is. That is made at the first question, so that a failure there is told as well."""
+    """A copy of the run's federation, made from `setup` at the first request, so that a failure there is answered too."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
-        self.begun, self.federation = setup, None
+        self.setup = setup
+        self.federation: Federation | None = None
 
     def answer(self, request: dict[str, Any]) -> Any:
-        """What comes of a question; a failure is told, and is not the end."""
+        """Return the results of the requested clients as tuples, or a dictionary that describes a failure."""
         try:
             try:
-                self.federation = self.federation or Federation.in_worker(self.begun, pick_device("cpu"))
-            finally:  # now that all of it is imported, or failed because it is other code
-                check_code_unchanged(RunConfig.model_validate_json(self.begun["config"]), self.begun["code"])
-            return [tuple(ended) for ended in perform_task(self.federation, request)]
+                self.federation = self.federation or Federation.in_worker(self.setup, pick_device("cpu"))
+            finally:  # now all of the code is imported, or its import failed because it changed
+                check_code_unchanged(RunConfig.model_validate_json(self.setup["config"]), self.setup["code"])
+            return [tuple(result) for result in perform_task(self.federation, request)]
         except Exception as error:
-            told = as_user_error(error) or error
-            user = isinstance(told, UserError)
-            return {"user": user, "error": f"{told}" if user else f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
+            user_error = as_user_error(error) or error
+            if isinstance(user_error, UserError):
+                return {"user": True, "error": f"{user_error}"}
+            return {"user": False, "error": f"{type(error).__name__}: {error}\n{traceback.format_exc()}"}
 
 
 def _exit_with_run(run: int) -> None:
-    """Also in the middle of a round, for which a pipe that breaks would be too late."""
+    """Exit when the run is gone, even in the middle of a round, before a broken pipe would show it."""
     while os.getppid() == run:
         time.sleep(CHECK_SECONDS)
     os._exit(1)
 
 
 def _die_with_run() -> None:
-    """Have Linux kill this process when the run ends, for when it is stopped and no thread of it looks."""
+    """Let Linux kill this process when the run ends, even if it is stopped, so that none of its threads can check."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # who sends these to all processes tells the run, which ends its helpers
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to all processes of a job; the run ends its workers itself
         signal.signal(number, signal.SIG_IGN)
     _die_with_run()
     threading.Thread(target=_exit_with_run, args=(int(sys.argv[1]),), daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else prints must not get among the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed must not get among the answers
     with contextlib.suppress(EOFError, BrokenPipeError):  # the run is over
-        helper = Worker(receive(sys.stdin.buffer))
+        worker = Worker(receive(sys.stdin.buffer))
         while True:
-            send(answers, helper.answer(receive(sys.stdin.buffer)))
+            send(answers, worker.answer(receive(sys.stdin.buffer)))
 
 
 if __name__ == "__main__":

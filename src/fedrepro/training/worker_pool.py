@@ -1,9 +1,8 @@
-"""The clients of a round shared out over processes: the run's own and its helpers (`worker.py`), each on one core.
+"""A pool of worker processes (`worker.py`) that train a round's clients in parallel with the run's own process, a core each.
 
-A helper is the same federation once more. It is told of a round what its clients are told, and tells what they send, to the bit
-what they would have sent from here (tests/training/test_worker_pool.py). It holds no file and no lock of the run, and ends with
-it. What the clients of a round send is all here before the first of it is read: that takes the memory of all of them, for a
-moment twice.
+A worker has its own copy of the federation. It receives what its clients receive, and returns what they send: to the bit the
+same as from this process (tests/training/test_worker_pool.py). It opens no file and takes no lock of the run, and ends with it.
+The results of all clients of a round arrive before the first is used: memory has to hold all of them, for a moment twice.
 """
 
 import io
@@ -13,7 +12,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -32,66 +31,63 @@ from fedrepro.training.client_task import ClientResult, ClientTask
 
 log = logging.getLogger(__name__)
 
-LENGTH_BYTES = 8  # bytes that say how long a message is
-# A helper that is waited for computes, however long its clients take: one that takes no processor time is stopped or frozen.
-CHECK_SECONDS = 1.0  # seconds between two looks at its processor time
-CHECKS_BEFORE_WARNING, CHECKS_BEFORE_KILL = (
-    10,
-    300,
-)  # looks, which a job does not make while all of it is stopped, before a warning and before it is ended
+LENGTH_BYTES = 8  # of a message's length, which precedes it
+# An awaited worker computes, however long its clients take: one that takes no processor time is stopped or frozen.
+CHECK_SECONDS = 1.0  # between two checks of its processor time
+CHECKS_BEFORE_WARNING, CHECKS_BEFORE_KILL = 10, 300  # idle checks; none is made while the whole job is stopped
 
 
 class TaskPerformer(Protocol):
-    """What a crew asks of a round."""
+    """The part of a round that the pool uses."""
 
     number: int
 
     def client_state(self, client: int) -> Weights:
-        """What a client kept when it took part last."""
+        """Return the state that a client kept when it took part last."""
         ...
 
     def perform(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """What these clients do."""
+        """Yield the results of these clients, in their order."""
         ...
 
 
 class WorkerPool:
-    """Helpers for all but one of the `cores`, of which there is use for as many as clients take part; started with the first
-    work that there is for them. `close` ends them."""
+    """Workers for all but one of the `cores`, at most one per participant; started at the first use, ended by `close`."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, executor: str, cores: int) -> None:
         self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
         self.workers: list[WorkerProcess] = []
 
     def perform(self, round: TaskPerformer, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """What `round.perform` yields for the clients, in their order. Raises what a helper tells: a UserError of what the user
-        can mend, else a RuntimeError; a UserError too where one was killed."""
-        try:
-            found = self._perform_shared(round, task, clients)
-        except BaseException:
-            self.close()  # an answer that nobody read would pass for that to the next question
-            raise
-        yield from (found[client] for client in clients)
+        """Yield the same results as `round.perform`, in the clients' order.
 
-    def _perform_shared(self, round: TaskPerformer, assignment: ClientTask, clients: Sequence[int]) -> dict[int, ClientResult]:
-        own, *others = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
-        helpers = self._start_workers(len(others))
-        for helper, part in zip(helpers, others, strict=True):
-            states = {client: kept for client in part if (kept := round.client_state(client))}
-            starts = {client: start for client, start in assignment.starts.items() if client in part}
-            asked = tuple(assignment._replace(starts=starts))
-            helper.write({"round": round.number, "clients": list(part), "states": states, "assignment": asked})
-        found = dict(zip(own, round.perform(assignment, own), strict=True))
-        for helper, part in zip(helpers, others, strict=True):
-            found |= zip(part, (ClientResult(*ended) for ended in helper.read()), strict=True)
-        return found
+        Raises a worker's failure: UserError if the user can fix it or the worker was killed, else RuntimeError."""
+        try:
+            results = self._perform_shared(round, task, clients)
+        except BaseException:
+            self.close()  # else an answer not yet read would be taken for that to the next request
+            raise
+        yield from (results[client] for client in clients)
+
+    def _perform_shared(self, round: TaskPerformer, task: ClientTask, clients: Sequence[int]) -> dict[int, ClientResult]:
+        local, *remote = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
+        workers = self._start_workers(len(remote))
+        for worker, part in zip(workers, remote, strict=True):
+            states = {client: state for client in part if (state := round.client_state(client))}
+            starts = {client: start for client, start in task.starts.items() if client in part}
+            part_task = tuple(task._replace(starts=starts))
+            worker.write({"round": round.number, "clients": list(part), "states": states, "task": part_task})
+        results = dict(zip(local, round.perform(task, local), strict=True))
+        for worker, part in zip(workers, remote, strict=True):
+            results |= zip(part, (ClientResult(*values) for values in worker.read()), strict=True)
+        return results
 
     def _start_workers(self, count: int) -> list["WorkerProcess"]:
-        """So many helpers. New ones import their libraries at the same time, and then learn what they are."""
+        """Return `count` workers. New ones import their libraries in parallel, and then receive their set-up."""
         new = range(count - len(self.workers))
         self.workers += [WorkerProcess() for _ in new]
-        for helper in self.workers[count - len(new) : count]:
-            helper.write(worker_setup(*self._federation))
+        for worker in self.workers[count - len(new) : count]:
+            worker.write(worker_setup(*self._federation))
         return self.workers[:count]
 
     def close(self) -> None:
@@ -100,20 +96,24 @@ class WorkerPool:
 
 
 class WorkerProcess:
+    """A running `python -m fedrepro.training.worker`, killed if it makes no progress while the run waits for it."""
+
     _is_awaited = _was_frozen = False
 
     def __init__(self) -> None:
-        command = [sys.executable, "-P", "-m", "fedrepro.training.worker", str(os.getpid())]
         # -P: no module from the working directory
+        command = [sys.executable, "-P", "-m", "fedrepro.training.worker", str(os.getpid())]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._ended = threading.Event()
         threading.Thread(target=self._watch_progress, daemon=True).start()
 
     def write(self, message: Any) -> None:
+        assert self.process.stdin is not None
         with self._awaiting():
             send(self.process.stdin, message)
 
     def read(self) -> Any:
+        assert self.process.stdout is not None
         with self._awaiting():
             answer = receive(self.process.stdout)
         if isinstance(answer, dict):
@@ -136,28 +136,32 @@ class WorkerProcess:
             self._is_awaited = False
 
     def _watch_progress(self) -> None:
-        """End the process if it takes no processor time while it is waited for."""
+        """Kill the process if it takes no processor time while it is awaited."""
         pid, before, idle = self.process.pid, None, 0
         while not self._ended.wait(CHECK_SECONDS):
             used = processor_time(pid) if self._is_awaited else None
-            before, idle = used, idle + 1 if used is not None and used == before else 0
+            idle = idle + 1 if used is not None and used == before else 0
+            before = used
             if idle == CHECKS_BEFORE_WARNING:
-                told = "process %d, which trains a part of the round's clients, is stopped or frozen; in %.0f s it is ended"
-                log.warning(told, pid, (CHECKS_BEFORE_KILL - CHECKS_BEFORE_WARNING) * CHECK_SECONDS)
+                text = "process %d, which trains a part of the round's clients, is stopped or frozen; it is killed in %.0f s"
+                log.warning(text, pid, (CHECKS_BEFORE_KILL - CHECKS_BEFORE_WARNING) * CHECK_SECONDS)
             if idle == CHECKS_BEFORE_KILL:
                 self._was_frozen = True
                 self.process.kill()
 
     def _death_error(self) -> UserError:
-        killed = self.process.wait() < 0
-        told = "was killed, as by a full memory: lower cores_per_run" if killed else "ended by itself, as its last words say"
+        was_killed = self.process.wait() < 0
         if self._was_frozen:
-            told = f"was stopped or frozen for {CHECKS_BEFORE_KILL * CHECK_SECONDS:.0f} s and has been ended"
-        return UserError(f"a process that trained a part of the round's clients {told}; {CONTINUED}")
+            reason = f"was stopped or frozen for {CHECKS_BEFORE_KILL * CHECK_SECONDS:.0f} s and has been killed"
+        elif was_killed:
+            reason = "was killed, maybe because memory was full: lower cores_per_run"
+        else:
+            reason = "ended by itself; its last lines say why"
+        return UserError(f"a process that trained a part of the round's clients {reason}; {CONTINUED}")
 
 
 def processor_time(pid: int) -> int | None:
-    """The clock ticks that a process has computed; None if it is gone, or if the system does not say so as Linux does."""
+    """Return the clock ticks of processor time that a process has used; None if it is gone or the system has no /proc."""
     try:
         values = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
@@ -166,22 +170,22 @@ def processor_time(pid: int) -> int | None:
 
 
 def worker_setup(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
-    """What a helper is told first: which federation it is, and the digest of the code that it must have."""
+    """Return a worker's first message: its federation, and the digest of the code that it has to have."""
     code = provenance.code_digest(provenance.modules(config))
     return {"config": config.model_dump_json(), "executor": executor, "code": code} | pack(dataset, partition)
 
 
 def pack(dataset: Dataset, partition: Partition) -> dict[str, Any]:
-    """As tensors and plain values, without what partitions alone are drawn from."""
+    """Convert data and partition to tensors and plain values, without what only the drawing of partitions needs."""
     data = {name: getattr(dataset, name) for name in ("name", "train_x", "train_y", "test_x", "test_y", "classes")}
-    held = {field.name: _to_tensors(getattr(partition, field.name)) for field in fields(partition)}
-    return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": held}
+    parts = {field.name: _to_tensors(getattr(partition, field.name)) for field in fields(partition)}
+    return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": parts}
 
 
-def unpack(message: dict[str, Any]) -> tuple[Dataset, Partition]:
-    """What `packed` packed."""
-    held = {name: _to_arrays(value) for name, value in message["partition"].items()}
-    return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**held)
+def unpack(message: Mapping[str, Any]) -> tuple[Dataset, Partition]:
+    """Restore what `pack` converted."""
+    parts = {name: _to_arrays(value) for name, value in message["partition"].items()}
+    return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**parts)
 
 
 def _to_tensors(value: Any) -> Any:
@@ -197,18 +201,18 @@ def _to_arrays(value: Any) -> Any:
 
 
 def send(stream: IO[bytes], message: Any) -> None:
-    """Tensors, plain values, and containers of these."""
+    """Write tensors, plain values, and containers of them to a stream."""
     buffer = io.BytesIO()
-    torch.save(message, buffer)  # with their strides, which the order of a sum may depend on
+    torch.save(message, buffer)  # keeps strides, on which the order of a sum may depend
     stream.write(buffer.tell().to_bytes(LENGTH_BYTES, "big"))
     stream.write(buffer.getbuffer())
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """What `send` sent. Raises EOFError where the other side is gone."""
+    """Read what `send` wrote. Raises EOFError if the other process is gone."""
     length = int.from_bytes(stream.read(LENGTH_BYTES), "big")
-    found = stream.read(length)
-    if not length or len(found) < length:
+    content = stream.read(length)
+    if not length or len(content) < length:
         raise EOFError
-    return torch.load(io.BytesIO(found), weights_only=True)
+    return torch.load(io.BytesIO(content), weights_only=True)
