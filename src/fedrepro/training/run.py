@@ -257,9 +257,7 @@ class _Clock:
         self._path, self._cores = run.folder / "timing.json", cores
         earlier = read_json(self._path, "rounds", "seconds") if reached else None  # a run without checkpoint starts at 0
         self._before = earlier or {"rounds": 0, "seconds": 0.0}
-        self._before.setdefault(
-            "core_seconds", self._before["seconds"]
-        )  # missing in files of earlier code, which used one core
+        self._before.setdefault("core_seconds", self._before["seconds"])  # missing from earlier code, which used one core
         self._reached, self._began = reached, time.monotonic()
 
     def write(self, reached: int) -> None:

@@ -1,1 +1,1 @@
-"""A client's batches on the device: its images, their order, augmentation and rounding."""
+"""Clients' data and mini-batches on the device: order, augmentation, precision."""

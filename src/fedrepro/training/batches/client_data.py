@@ -1,4 +1,4 @@
-"""A data set on the device, seen through a partition: what each client trains on and is tested on."""
+"""A data set on the device, and each client's part of it."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ CHUNK = 1000  # images scaled at a time
 
 
 class FederatedData:
-    """Images and labels on `device`; without augmentation the images are scaled once and for all."""
+    """The images and labels of a federation on `device`. Without augmentation, images are scaled once at the start."""
 
     def __init__(self, config: RunConfig, dataset: Dataset, partition: Partition, device: torch.device) -> None:
         augmentation.check(config, dataset.train_x.shape[1], dataset.train_x.is_floating_point())
@@ -30,34 +30,36 @@ class FederatedData:
             self._permute_test()
         if not config.augment:
             self.train_x = self._scale(self.train_x)
-        self._train_indices: dict[int, Tensor] = {}  # the last answers of `train_index`
-        self.identical_for_all = (
-            not config.augment and partition.permutations is None
-        )  # an image looks the same to every client
+        self._train_indices: dict[int, Tensor] = {}  # cache of `train_index`
+        # whether an image looks the same to every client in every round
+        self.identical_for_all = not config.augment and partition.permutations is None
 
     def train_index(self, client: int, round: int) -> Tensor:
-        """Which training images the client holds in a round."""
+        """Return the indices of a client's training images in a round."""
         if self.partition.redraw_seed is None and client in self._train_indices:
             return self._train_indices[client]
-        self._train_indices[client] = torch.from_numpy(self.partition.train_indices(client, round)).to(
-            self.device, non_blocking=True
-        )
+        index = torch.from_numpy(self.partition.train_indices(client, round))
+        self._train_indices[client] = index.to(self.device, non_blocking=True)
         return self._train_indices[client]
 
     def counts(self, index: Tensor) -> Tensor:
-        """How many of these training images each class has, (classes,). (`bincount` would wait for the device.)"""
+        """Count the images of each class, (classes,), among these training images. (`bincount` would wait for the device.)"""
         classes = torch.arange(self.dataset.classes, device=self.device)
         return (self.train_y[index][:, None] == classes).sum(0)
 
     def test_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
-        """The client's own test images (under its permutation, where there is one) and labels."""
+        """Return a client's test images, in its pixel order, and labels."""
         index = torch.from_numpy(self.partition.test_indices(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
     def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.RandomDraws | None) -> Tensor:
-        """What the network sees of the training images `index`: augmented where there is a generator, or what was drawn from
-        one, scaled, in the client's pixel order (None: as they are). Where the data are `plain`, neither is needed, and `index`
-        may have any shape."""
+        """Return the network's inputs for the training images at `index`: augmented, scaled, in the client's pixel order.
+
+        Args:
+            index: (B,), or any shape if the data are `identical_for_all`.
+            client: None keeps the original pixel order.
+            random: a generator or drawn numbers for the augmentation; None does not augment.
+        """
         images = self.train_x.index_select(0, index.flatten())  # twice as fast as train_x[index] on a processor
         images = images.view(*index.shape, *images.shape[1:])
         if self.config.augment:
@@ -67,7 +69,7 @@ class FederatedData:
         return self._permute(images, client)
 
     def draw_changes(self, count: int, generator: torch.Generator) -> augmentation.RandomDraws:
-        """What the augmentation of so many images takes."""
+        """Draw the random numbers for the augmentation of `count` images."""
         return augmentation.draw(count, self.train_x.shape, self.config.augment, generator)
 
     def _scale(self, images: Tensor) -> Tensor:
@@ -83,8 +85,8 @@ class FederatedData:
         return images.flatten(2)[:, :, order].view(images.shape)
 
     def _permute_test(self) -> None:
-        """Each test image stands in the pixel order of the client that owns it, in the global test as in the client's own;
-        where several own it, each has a copy."""
+        """Put each test image into the pixel order of its client, in the global test set too; every client gets its own copy of
+        an image that several have."""
         owned = np.concatenate(self.partition.test)
         if len(np.unique(owned)) < len(owned):
             copied, ends = torch.from_numpy(owned).to(self.device), np.cumsum([len(part) for part in self.partition.test])

@@ -1,4 +1,4 @@
-"""Items computed before they are asked for, in a thread of their own, for who is busy with something else."""
+"""Prefetching of an iterator in a background thread."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-AHEAD = 4  # items that wait for who asks for them
+AHEAD = 4  # items that are computed in advance
 T = TypeVar("T")
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
-    """The same items in the same order. From the first on `MANY` are under way; what one raises is raised where it is due."""
+    """Yield the items in the same order, `AHEAD` of them computed in advance; an item's error is raised in its place."""
     end = object()
     waiting: deque[Future] = deque(_thread().submit(next, items, end) for _ in range(AHEAD))
     while (item := waiting.popleft().result()) is not end:
@@ -21,5 +21,5 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
 
 @cache
 def _thread() -> ThreadPoolExecutor:
-    """One: the items of an iterator come one after the other."""
-    return ThreadPoolExecutor(1, "ahead")
+    """Return a pool of one thread, since the items of an iterator come one after the other."""
+    return ThreadPoolExecutor(1, "prefetch")

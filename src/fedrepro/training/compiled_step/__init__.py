@@ -1,1 +1,1 @@
-"""A training step recorded once and replayed: what is hoisted, fused and captured."""
+"""Training steps that are recorded once, optimised and replayed."""

@@ -1,9 +1,9 @@
-"""A step of training as a flat list of tensor operations, and how it is made shorter.
+"""A training step as a flat list of tensor operations, and passes that make it faster, for any network and method.
 
-Nothing here knows of a network or a method. `shorten` drops operations that do nothing; `fold` keeps what is the same in every
-step; `descend` takes the step of plain SGD inside the recording, without storing slopes that are products; `multiply` has large
-matrix products on a processor computed as it does them fastest; `factors.py` spares passes over whole tensors. The numbers stay
-the same but for rounding. All of them only edit the list: `recompile` makes it a function again, once, after the last.
+`remove_no_ops` drops operations without effect; `fold_constants` computes once what is the same in every step;
+`fuse_sgd_step` takes the step of plain SGD inside the recording, without storing gradients that are products;
+`choose_matmul_kernels` computes large matrix products in the fastest way for the processor; `scalar_pass.py` saves passes over
+whole tensors. Results stay the same except for rounding. The passes only edit the list: call `recompile` once, after the last.
 """
 
 import ctypes
@@ -12,44 +12,46 @@ import math
 from collections.abc import Callable, Iterable
 from operator import neg
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.graph import CodeGen
 
-LARGE_WEIGHT = 2**15  # weights of a dense layer above which the cache does not hold them beside everything else
-LONG_PRODUCT = 2**20  # multiply-adds of a product above which oneDNN's longer call pays
+LARGE_WEIGHT = 2**15  # numbers in a dense layer's weight above which it competes for the cache
+LONG_PRODUCT = 2**20  # multiply-adds of a product above which oneDNN's slower call pays off
 MKL_AUTO = 2  # MKL_CBWR_AUTO in MKL's headers
 aten = torch.ops.aten
-FILL_VALUES = {  # operations that only take a tensor's shape from their first argument -> what they fill it with
+FILL_VALUES = {  # operation that uses only the shape of its first argument -> the value that fills its result
     aten.ones_like.default: 1,
     aten.zeros_like.default: 0,
     aten.new_ones.default: 1,
     aten.new_zeros.default: 0,
 }
-ARANGES = (aten.arange.default, aten.arange.start)  # they depend on nothing
+ARANGES = (aten.arange.default, aten.arange.start)  # they have no tensor among their arguments
 ACCUMULATING = {
     aten.mm.default: aten.addmm_.default,
     aten.bmm.default: aten.baddbmm_.default,
-}  # product -> added to what is there
-MAX_CONSTANT = 2**16  # numbers in a constant that is kept
+}  # product -> product added to a tensor
+MAX_CONSTANT = 2**16  # numbers in a stored constant
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.expand.default)
 
 
 def record(function: Callable[..., tuple[Tensor, ...]], tensors: list[Tensor]) -> fx.GraphModule:
-    """`function` at tensors of these shapes. The recording takes one argument more, first: a number `rate`, not used yet."""
-    with tracing(TracingContext(FakeTensorMode())):  # for all stand-ins; else each has its own, a third of the time
+    """Record `function` for tensors of these shapes. The recording has a new first argument, a number `rate`, still unused."""
+    with tracing(TracingContext(FakeTensorMode())):  # one mode for all fake tensors saves a third of the time
         recording = make_fx(function)(*(tensor.clone() for tensor in tensors))  # clones: a norm layer changes its statistics
-    recording.graph.set_codegen(fx.graph.CodeGen())
+    recording.graph.set_codegen(CodeGen())
     with recording.graph.inserting_before(next(iter(recording.graph.nodes))):
         recording.graph.placeholder("rate")
     return recording
 
 
 def remove_no_ops(recording: fx.GraphModule) -> None:
-    """Drop views of a shape onto itself, as `vmap` leaves them, products with 1, and pairs of transposes."""
+    """Remove views that keep the shape, which `vmap` leaves, products with 1, and pairs of transposes."""
     for node in recording.graph.find_nodes(op="call_function", target=aten.mul.Scalar, sort=False):
         if node.args[1] == 1:
             node.replace_all_uses_with(node.args[0])
@@ -62,8 +64,8 @@ def remove_no_ops(recording: fx.GraphModule) -> None:
 
 
 def fold_constants(recording: fx.GraphModule) -> None:
-    """Compute once what depends on shapes alone, such as the slope of a mean."""
-    known: dict[fx.Node, Tensor] = {}
+    """Compute once what depends on shapes alone, such as the gradient of a mean."""
+    constants: dict[fx.Node, Tensor] = {}
     changing = with_ancestors(filter(is_mutation, recording.graph.nodes))
     for node in recording.graph.nodes:
         if node.op != "call_function" or node in changing or _is_random(node):
@@ -72,42 +74,42 @@ def fold_constants(recording: fx.GraphModule) -> None:
         if isinstance(like, Tensor) and like.numel() > MAX_CONSTANT:
             continue
         if node.target in FILL_VALUES:
-            known[node] = torch.full(like.shape, FILL_VALUES[node.target], dtype=like.dtype, device=like.device)
-        elif (node.all_input_nodes or node.target in ARANGES) and known.keys() >= set(node.all_input_nodes):
-            known[node] = node.target(*fx.map_arg(node.args, known.get), **fx.map_arg(node.kwargs, known.get))
-    for node, constant in known.items():
-        if any(user not in known for user in node.users):
+            constants[node] = torch.full(like.shape, FILL_VALUES[node.target], dtype=like.dtype, device=like.device)
+        elif (node.all_input_nodes or node.target in ARANGES) and constants.keys() >= set(node.all_input_nodes):
+            args, kwargs = fx.map_arg(node.args, constants.get), fx.map_arg(node.kwargs, constants.get)
+            constants[node] = node.target(*args, **kwargs)
+    for node, constant in constants.items():
+        if any(user not in constants for user in node.users):
             recording.register_buffer(f"constant_{node.name}", constant)
             with recording.graph.inserting_before(node):
                 node.replace_all_uses_with(recording.graph.get_attr(f"constant_{node.name}"))
     eliminate_dead_code(recording)
 
 
-def fuse_sgd_step(recording: fx.GraphModule, slopes: dict[int, int]) -> None:
-    """The recording itself takes the step of plain SGD; a slope that is a product is never stored. `slopes`: which output is
-    the slope of which input; None is put out."""
+def fuse_sgd_step(recording: fx.GraphModule, gradients: dict[int, int]) -> None:
+    """Take the step of plain SGD inside the recording; gradients that are products are never stored.
+
+    `gradients` maps the place of an output to the place of the input whose gradient it is; these outputs become None."""
     rate, *places = recording.graph.find_nodes(op="placeholder")
     output = recording.graph.output_node()
-    outputs = list(output.args[0])
-    stepping = {places[tensor] for tensor in slopes.values()}
+    outputs = list(arguments(output)[0])
+    updated = {places[tensor] for tensor in gradients.values()}
     with recording.graph.inserting_before(output):
         step = recording.graph.call_function(neg, (rate,))
-        for place, tensor in slopes.items():
-            weight, slope = places[tensor], outputs[place]
-            product = (
-                slope.target in ACCUMULATING
-                and list(slope.users) == [output]
-                and stepping.isdisjoint(map(base_of_view, slope.args))
-            )
-            change, values = (ACCUMULATING[slope.target], slope.args) if product else (aten.add_.Tensor, (slope,))
-            recording.graph.call_function(change, (weight, *values), {"alpha": step})
+        for place, tensor in gradients.items():
+            weight, gradient = places[tensor], outputs[place]
+            is_product = gradient.target in ACCUMULATING and list(gradient.users) == [output]
+            if is_product and updated.isdisjoint(map(base_of_view, gradient.args)):
+                recording.graph.call_function(ACCUMULATING[gradient.target], (weight, *gradient.args), {"alpha": step})
+            else:
+                recording.graph.call_function(aten.add_.Tensor, (weight, gradient), {"alpha": step})
             outputs[place] = None
     output.args = (tuple(outputs),)
     eliminate_dead_code(recording)
 
 
 def choose_matmul_kernels(recording: fx.GraphModule, tensors: list[Tensor]) -> None:
-    """Large products by the library, or with the factors in the order, in which the processor is fast."""
+    """Compute large products by the library, or with the order of factors, that is fastest on this processor."""
     if prefers_onednn():
         for target in (aten.mm.default, aten.addmm.default):
             for node in recording.graph.find_nodes(op="call_function", target=target):
@@ -115,52 +117,53 @@ def choose_matmul_kernels(recording: fx.GraphModule, tensors: list[Tensor]) -> N
                     _use_onednn(recording.graph, node)
     else:
         places = recording.graph.find_nodes(op="placeholder")[1:]
-        large = {
-            place for place, tensor in zip(places, tensors, strict=True) if tensor.dim() == 2 and tensor.numel() >= LARGE_WEIGHT
-        }
+        pairs = zip(places, tensors, strict=True)
+        large = {place for place, tensor in pairs if tensor.dim() == 2 and tensor.numel() >= LARGE_WEIGHT}
         for node in recording.graph.find_nodes(op="call_function", target=aten.addmm.default):
-            if _transposed(node.args[2]) in large and not node.kwargs:
+            if _transposed(arguments(node)[2]) in large and not node.kwargs:
                 _put_weights_left(recording.graph, node)
     eliminate_dead_code(recording)
 
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Whether oneDNN computes large matrix products instead of MKL, torch's own choice. Where MKL has no code of its own for
-    the processor, it leaves the widest instructions unused and takes twice as long. torch's compiler calls this operator."""
+    """Return whether oneDNN computes large matrix products instead of MKL, torch's default.
+
+    MKL takes twice as long on processors for which it has no special code, since it does not use their widest instructions.
+    The operator is one that torch's compiler calls."""
     return mkl_branch() == MKL_AUTO and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def mkl_branch() -> int | None:
-    """The instruction set that MKL names for this processor (12: AVX-512), `MKL_AUTO` for one that it has no code for; None
-    without MKL. In MKL's documentation the function is `mkl_cbwr_get_auto_branch`; torch links it under this name."""
+    """Return the instruction set that MKL uses on this processor (12: AVX-512); `MKL_AUTO` if it has no special code; None
+    without MKL. MKL's documentation calls the function `mkl_cbwr_get_auto_branch`; torch links it under another name."""
     library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
     function = getattr(ctypes.CDLL(str(library)), "mkl_serv_cbwr_get_auto_branch", None) if library.exists() else None
     return function() if function else None
 
 
 def used_inputs(recording: fx.GraphModule) -> list[int]:
-    """The places of the tensors that it uses."""
+    """Return the places of the tensors that a recording uses."""
     return [place for place, node in enumerate(recording.graph.find_nodes(op="placeholder")[1:]) if node.users]
 
 
 def _multiply_adds(node: fx.Node) -> int:
-    """Of a matrix product, whose factors come last."""
-    return math.prod(value(node.args[-2]).shape) * value(node).shape[1]
+    """Count the multiply-adds of a matrix product; its last two arguments are the factors."""
+    return math.prod(value(arguments(node)[-2]).shape) * value(node).shape[1]
 
 
 def _use_onednn(graph: fx.Graph, node: fx.Node) -> None:
-    """(bias +) x W with W given transposed, as a dense layer has it."""
-    *bias, inputs, factor = node.args
+    """Compute (bias +) x W by oneDNN, which takes W transposed, like a dense layer's weight."""
+    *bias, inputs, factor = arguments(node)
     with graph.inserting_before(node):
         weights = _transposed(factor) or graph.call_function(aten.t.default, (factor,))
-        given = (inputs, weights, bias[0] if bias else None, "none", [], "")  # nothing is done to the product
-        node.replace_all_uses_with(graph.call_function(torch.ops.mkldnn._linear_pointwise.default, given))
+        args = (inputs, weights, bias[0] if bias else None, "none", [], "")  # "none": no activation function
+        node.replace_all_uses_with(graph.call_function(torch.ops.mkldnn._linear_pointwise.default, args))
 
 
 def _put_weights_left(graph: fx.Graph, node: fx.Node) -> None:
-    """bias + x W^T as (bias + W x^T)^T: with 10 images the library multiplies twice as fast so."""
-    bias, inputs, transposed = node.args
+    """Compute bias + x W^T as (bias + W x^T)^T, which the library does twice as fast for 10 images."""
+    bias, inputs, transposed = arguments(node)
     with graph.inserting_before(node):
         column = graph.call_function(aten.unsqueeze.default, (bias, 1))
         across = graph.call_function(aten.t.default, (inputs,))
@@ -170,49 +173,54 @@ def _put_weights_left(graph: fx.Graph, node: fx.Node) -> None:
 
 
 def _transposed(node: fx.Node) -> fx.Node | None:
-    """The tensor of which a node is the transpose."""
+    """Return the tensor of which a node is the transpose; None if it is no transpose."""
     if node.target is aten.t.default or (node.target is aten.transpose.int and node.args[1:] == (1, 2)):
-        return node.args[0]
+        return arguments(node)[0]
     return None
 
 
 def base_of_view(node: fx.Node) -> fx.Node:
-    """What a node is a view of, or itself."""
+    """Return the tensor that a node is a view of, through any number of views; the node itself if it is no view."""
     while getattr(node.target, "is_view", False):
-        node = node.args[0]
+        node = arguments(node)[0]
     return node
 
 
+def arguments(node: fx.Node) -> tuple[Any, ...]:
+    """Return a node's positional arguments; their static type in torch is a union of almost everything."""
+    return node.args
+
+
 def value(node: fx.Node) -> Tensor:
-    """A stand-in for what a node computes, with its shape."""
+    """Return a fake tensor with the shape and type of a node's result."""
     return node.meta["val"]
 
 
 def is_mutation(node: fx.Node) -> bool:
-    """Whether it changes a tensor that it is given."""
+    """Return whether an operation changes one of its arguments in place."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def mutated_inputs(recording: fx.GraphModule) -> set[fx.Node]:
-    """The tensors, not views of them, that some operation changes in place."""
-    found = set()
+    """Return the tensors that some operation changes in place; for a view, its base."""
+    changed = set()
     for node in filter(is_mutation, recording.graph.nodes):
-        arguments = node.target._schema.arguments
-        named = dict(zip((argument.name for argument in arguments), node.args, strict=False)) | node.kwargs
-        for argument in arguments:
-            if argument.is_write:
-                given = named[argument.name]
-                found |= {base_of_view(one) for one in (given if isinstance(given, list | tuple) else [given])}
-    return found
+        parameters = node.target._schema.arguments
+        named = dict(zip((parameter.name for parameter in parameters), node.args, strict=False)) | node.kwargs
+        for parameter in parameters:
+            if parameter.is_write:
+                argument = named[parameter.name]
+                changed |= set(map(base_of_view, argument if isinstance(argument, list | tuple) else [argument]))
+    return changed
 
 
 def _is_random(node: fx.Node) -> bool:
-    """Whether it draws random numbers."""
+    """Return whether an operation draws random numbers."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    """These nodes and all that they are computed from."""
+    """Return these nodes and all nodes that they are computed from."""
     found, waiting = set(), list(nodes)
     while waiting:
         node = waiting.pop()
@@ -223,7 +231,7 @@ def with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
 
 
 def eliminate_dead_code(recording: fx.GraphModule) -> None:
-    """Erase what nothing uses any more; operations that change a tensor are used by their change."""
+    """Erase operations whose result is unused, except those that change a tensor."""
     for node in reversed(recording.graph.nodes):
         if not node.users and node.op == "call_function" and not is_mutation(node):
             recording.graph.erase_node(node)

@@ -1,7 +1,7 @@
-"""One step of local training: mini-batch SGD on a method's objective, recorded once for each kind of batch, then replayed.
+"""A step of local training: mini-batch SGD on a method's objective, recorded once for each shape of batch, then replayed.
 
-On networks this small, the calls of modules and of autograd cost as much as the arithmetic; a recording has neither. On CUDA
-the launches that are left may be captured as one graph.
+On networks this small, calls of modules and autograd cost as much as the arithmetic; a recording needs neither. On CUDA the
+remaining launches may be captured as one graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,19 @@ from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.compiled_step.cuda_graph import CudaGraphStep
 from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
 
-MAX_RECORDINGS = 256  # recordings that are held at a time: a method whose networks grow has others in every round
+MAX_RECORDINGS = 256  # in memory at a time: a method whose networks grow needs new ones in every round
 
 
 class Step:
-    """`stacked`: the weights and the batch have a leading axis, one entry per client; what was received has not. `captured`: as
-    CUDA graphs. `plain`: nothing is recorded, so that a debugger or a print sees every operation. `recordings`: those of a run
-    with the same network, method and kind of step; to record takes seconds, and what is recorded holds no weights."""
+    """A function that takes one step of SGD.
+
+    Args:
+        stacked: weights and batches have a leading axis of clients; received weights have not.
+        captured: steps are captured as CUDA graphs.
+        plain: steps are not recorded, so that a debugger or a print sees every operation.
+        recordings: recorded steps of runs with the same network, method and executor, and a place for new ones. Recording
+            takes seconds; a recording contains no weights.
+    """
 
     def __init__(
         self,
@@ -39,14 +45,14 @@ class Step:
     ) -> None:
         self.algorithm, self.config, self.stacked, self.captured, self.plain = algorithm, config, stacked, captured, plain
         simple = config.momentum == 0 and config.weight_decay == 0
-        here = algorithm.net.head.weight.device.type == "cpu"
-        # not on CUDA, where one fused call starts less, and not in a graph, which would fix the rate
-        self.fuses_sgd = simple and here and not (captured or plain)
+        on_cpu = algorithm.net.head.weight.device.type == "cpu"
+        # not on CUDA, where one fused call needs fewer launches, and not in a graph, which would fix the learning rate
+        self.fuses_sgd = simple and on_cpu and not (captured or plain)
         self.recordings = {} if recordings is None or plain else recordings
         self.memory_pool = torch.cuda.graph_pool_handle() if captured else None
 
     def velocity(self, weights: Weights, trained: tuple[str, ...], kept: Weights | None = None) -> list[Tensor]:
-        """Of the momentum, before the first step: what is `kept` of it, else zeros, or nothing where there is no momentum."""
+        """Return the momentum of each trained weight before the first step: the `kept` one, else zeros; [] without momentum."""
         if not self.config.momentum:
             return []
         kept = kept or {}
@@ -62,8 +68,9 @@ class Step:
         lr: float,
         trained: tuple[str, ...] | None = None,
     ) -> Tensor:
-        """Changes the `trained` ones of `weights` (None: those that the network trains) and `velocity` in place. Returns the
-        loss before the step, one number per client."""
+        """Change the `trained` ones of `weights` (None: those that the network trains) and `velocity` in place.
+
+        Returns the loss before the step: a scalar, or one number per stacked client."""
         trained = trained or self.algorithm.trained
         inputs = Inputs(weights, received, batch)
         tensors = inputs.flat()
@@ -72,12 +79,12 @@ class Step:
             if len(self.recordings) == MAX_RECORDINGS:
                 del self.recordings[next(iter(self.recordings))]
             self.recordings[key] = self._record(trained, inputs, tensors)
-        *slopes, loss = self.recordings[key](lr, *tensors)
+        *gradients, loss = self.recordings[key](lr, *tensors)
         if not self.fuses_sgd:
             sgd(
                 [weights[name] for name in trained],
-                [_match_layout(slope, weights[name]) for name, slope in zip(trained, slopes, strict=True)],
-                velocity or [None] * len(slopes),
+                [_match_layout(gradient, weights[name]) for name, gradient in zip(trained, gradients, strict=True)],
+                [*velocity] or [None] * len(gradients),
                 fused=True,
                 lr=lr,
                 momentum=self.config.momentum,
@@ -88,25 +95,27 @@ class Step:
             )
         return loss.clone() if self.captured else loss
 
-    def _record(self, trained: tuple[str, ...], like: "Inputs", tensors: list[Tensor]) -> Callable:
-        """(lr, tensors) -> the slope of every trained tensor, or None where it has taken its step already, and the loss.
-        Only here is the network in training mode: everywhere else norm layers use, and keep, their statistics."""
-        shared = [like.is_received(place) for place in range(len(tensors))]
+    def _record(self, trained: tuple[str, ...], inputs: "Inputs", tensors: list[Tensor]) -> Callable:
+        """Record a function from (lr, *tensors) to the gradient of every trained tensor, then the loss.
 
-        def slopes(*tensors: Tensor) -> tuple[Tensor, ...]:
-            state, received, batch = like.with_tensors(tensors)
-            free = {name: state.pop(name) for name in trained}  # what is left are buffers, changed in place, and frozen weights
-            found, loss = grad_and_value(self._loss)(free, state, received, batch)
-            return *found.values(), loss
+        A gradient is None if the recording takes the step itself. The network is in training mode only here: everywhere else
+        norm layers use their running statistics and leave them unchanged."""
+        shared = [inputs.is_received(place) for place in range(len(tensors))]
+
+        def gradients(*tensors: Tensor) -> tuple[Tensor, ...]:
+            state, received, batch = inputs.with_tensors(tensors)
+            free = {name: state.pop(name) for name in trained}  # leaves buffers, changed in place, and frozen weights
+            gradients, loss = grad_and_value(self._loss)(free, state, received, batch)
+            return *gradients.values(), loss
 
         if self.stacked:
-            slopes = vmap(slopes, in_dims=tuple(None if is_shared else 0 for is_shared in shared))
+            gradients = vmap(gradients, in_dims=tuple(None if is_shared else 0 for is_shared in shared))
         if self.plain:
-            return partial(self._run_plain, slopes)
-        weights = list(like.weights)
+            return partial(self._run_plain, gradients)
+        weights = list(inputs.weights)
         self.algorithm.net.train()
         try:
-            recorded = fx_passes.record(slopes, tensors)
+            recorded = fx_passes.record(gradients, tensors)
         finally:
             self.algorithm.net.eval()
         fx_passes.remove_no_ops(recorded)
@@ -119,10 +128,10 @@ class Step:
         recorded.recompile()
         return self._capture(recorded, tensors, weights, trained) if self.captured else recorded
 
-    def _run_plain(self, slopes: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def _run_plain(self, gradients: Callable, rate: float, *tensors: Tensor) -> tuple[Tensor, ...]:
         self.algorithm.net.train()
         try:
-            return slopes(*tensors)
+            return gradients(*tensors)
         finally:
             self.algorithm.net.eval()
 
@@ -132,7 +141,7 @@ class Step:
         read = fx_passes.used_inputs(recorded)
         buffers = [place for place, name in enumerate(weights) if name not in trained and place in read]
         graph = CudaGraphStep(partial(recorded, 0.0), tensors, read, buffers, self.memory_pool)
-        return lambda lr, *tensors: graph(*tensors)  # its steps are taken outside
+        return lambda lr, *tensors: graph(*tensors)  # SGD is not part of the graph
 
     def _loss(self, trained: Weights, others: Weights, received: Weights, batch: Batch) -> Tensor:
         with self.algorithm.autocast(self.config.precision == "bfloat16"):
@@ -140,35 +149,35 @@ class Step:
 
 
 class Inputs(NamedTuple):
-    """All that a step computes with, by name: as a flat list of tensors for the recording, and back."""
+    """The named inputs of a step, which become a flat list of tensors for the recording and are restored from one."""
 
     weights: Weights
     received: Weights
     batch: Batch
 
     def flat(self) -> list[Tensor]:
-        batch = self.batch
-        return [*self.weights.values(), *self.received.values(), batch.images, batch.labels, *batch.reference_outputs,
-            *batch.masks,
-                *batch.constants.values()]  # fmt: skip
+        images, labels, outputs, masks, constants = self.batch
+        return [*self.weights.values(), *self.received.values(), images, labels, *outputs, *masks, *constants.values()]
 
     def names(self) -> tuple:
-        """What tells two flat lists of the same shapes apart."""
+        """Return names that distinguish flat lists of the same shapes."""
         return (*self.weights, None, *self.received, None, len(self.batch.reference_outputs), *self.batch.constants)
 
     def is_received(self, place: int) -> bool:
         return len(self.weights) <= place < len(self.weights) + len(self.received)
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "Inputs":
-        """The same names with other tensors."""
-        given = iter(tensors)
-        weights, received = ({name: next(given) for name in names} for names in (self.weights, self.received))
-        images, labels = next(given), next(given)
-        frozen, masks = (tuple(next(given) for _ in rows) for rows in (self.batch.reference_outputs, self.batch.masks))
-        own = {name: next(given) for name in self.batch.constants}
-        return Inputs(weights, received, Batch(images, labels, frozen, masks, own))
+        """Return inputs with the same names and the tensors of a flat list."""
+        remaining = iter(tensors)
+        weights = {name: next(remaining) for name in self.weights}
+        received = {name: next(remaining) for name in self.received}
+        images, labels = next(remaining), next(remaining)
+        outputs = tuple(next(remaining) for _ in self.batch.reference_outputs)
+        masks = tuple(next(remaining) for _ in self.batch.masks)
+        constants = {name: next(remaining) for name in self.batch.constants}
+        return Inputs(weights, received, Batch(images, labels, outputs, masks, constants))
 
 
-def _match_layout(slope: Tensor, weight: Tensor) -> Tensor:
-    """In the weight's memory layout: the fused step walks both as they lie."""
-    return slope if slope.stride() == weight.stride() else torch.empty_like(weight).copy_(slope)
+def _match_layout(gradient: Tensor, weight: Tensor) -> Tensor:
+    """Copy a gradient to the weight's memory layout if it has another: the fused step ignores strides."""
+    return gradient if gradient.stride() == weight.stride() else torch.empty_like(weight).copy_(gradient)
