@@ -206,7 +206,7 @@ def test_what_is_unlike_stays_apart_and_each_client_gets_its_own_back():
     new, state = merged(method, one, two)
     widths = [(len(new[names[0]]), len(one[names[0]])) for block, names in method.layers.items() if block != "head"]
     assert all(wide == 2 * width for wide, width in widths)
-    own = method.cut(new, Server(2, 2, 1.0, state, lambda: iter(())), Kept(one, two))
+    own = method.cut_networks(new, Server(2, 2, 1.0, state, lambda: iter(())), Kept(one, two))
     for number, network_ in enumerate((one, two)):
         hidden = {key: tensor for key, tensor in network_.items() if not key.startswith("head")}
         assert_close({key: own[number][key] for key in hidden}, hidden, 1e-12)
@@ -224,7 +224,7 @@ def test_each_block_and_each_round_is_matched_with_draws_of_its_own(monkeypatch)
     monkeypatch.setattr("fedrepro.algorithms.fedma.match", watched)
     for round in (1, 2, 1):
         for block in ("conv1", "conv2"):
-            method.merged(block, [weights, weights], round)
+            method.merge(block, [weights, weights], round)
     assert drawn[:2] == drawn[4:] and len(set(drawn)) == 4
 
 
@@ -268,7 +268,7 @@ def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
     assert any(len(second.weights[name]) > len(base[name]) for name in base)
     number = seen[0].client.number
     kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut(first.weights, fed.server_view(first), RoundExecution(fed, first, {}))[number]
+    start = fed.algorithm.cut_networks(first.weights, fed.server_view(first), RoundExecution(fed, first, {}))[number]
     assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 

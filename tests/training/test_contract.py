@@ -301,7 +301,7 @@ def test_phases_draw_anew():
     again = [sent.message for sent in RoundExecution(fed, start, {}).train(start.weights)]
     assert_same(one[0], again[0])
     for phase in ("/1", OTHERS):  # what a client looks at for its method, too
-        looked = [work.client(0, work.task({}, phase=name)).batches() for name in ("", phase)]
+        looked = [work.client(0, work.create_task({}, phase=name)).batches() for name in ("", phase)]
         assert not torch.equal(*(torch.cat([batch.images for batch in batches]) for batches in looked))
 
 
@@ -320,7 +320,7 @@ def test_every_measure_has_its_column_and_value():
     assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
     work = RoundExecution(fed, state, {})
     feeds = [
-        work.client_batches(work.client(number), work.task(state.weights, phase=phase))
+        work.client_batches(work.client(number), work.create_task(state.weights, phase=phase))
         for number in range(4)
         for phase in ([""] if number in cohort else [OTHERS])
     ]

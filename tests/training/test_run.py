@@ -111,7 +111,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert not train(tmp_path / "run", settings, Stops(3))
     told = json.loads((tmp_path / "run/progress.json").read_text())
     assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
-    monkeypatch.setattr(progress_bar, "STORE_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "WRITE_SECONDS", 0.0)
     assert not train(tmp_path / "run", settings, Stops(0))
     rows = runs.read_metrics(tmp_path / "run/metrics.csv")
     told = json.loads((tmp_path / "run/progress.json").read_text())
@@ -271,9 +271,9 @@ def test_a_flipped_bit_of_a_checkpoint_is_noticed(tmp_path):
 @pytest.mark.parametrize(("kind", "change"), [
     ("round 1000000000 with", lambda s, rows: (replace(s, round=10**9), rows, "run")),
     ("with 0 rows", lambda s, rows: (s, [], "run")),
-    ("cannot be of", lambda s, rows: (s, [rows[0]] * len(rows), "run")),
-    ("cannot be of", lambda s, rows: (s, rows[::-1], "run")),
-    ("cannot be of", lambda s, rows: (s, [{key: row[key] for key in row if key != "test_loss"} for row in rows], "run")),
+    ("not of this run", lambda s, rows: (s, [rows[0]] * len(rows), "run")),
+    ("not of this run", lambda s, rows: (s, rows[::-1], "run")),
+    ("not of this run", lambda s, rows: (s, [{key: row[key] for key in row if key != "test_loss"} for row in rows], "run")),
     ("not finite", lambda s, rows: (replace(s, weights={n: t * float("nan") for n, t in s.weights.items()}), rows, "run")),
     ("other;", lambda s, rows: (s, rows, "other")),
     ("not a checkpoint", lambda s, rows: b""),

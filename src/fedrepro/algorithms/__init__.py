@@ -1,5 +1,5 @@
-"""Federated methods, one small file each: a class `Algorithm` with frozen `Params` and only the hooks in which it differs
-from FedAvg. The hooks are documented in `base.py`."""
+"""Federated methods, one file each: a class `Algorithm` with frozen `Params` and the hooks in which it differs from FedAvg.
+`base.py` documents the hooks."""
 
 from collections.abc import Sequence
 
@@ -18,30 +18,32 @@ __all__ = ["FedAvg", "warning", "check", "create"]
 
 
 def warning(config: RunConfig) -> str | None:
-    """What a user should know of a run's method before it is trained; None: nothing."""
-    return _named(config.algorithm).warning(registry.parse_options("algorithms", config.algorithm), config.precision)
+    """Return the warning of a run's method about its options, or None."""
+    return _find(config.algorithm).warning(registry.parse_options("algorithms", config.algorithm), config.precision)
 
 
 def check(config: RunConfig, classes: int) -> None:
-    """Raises UserError for a run, on data of so many classes, that lacks what its method needs."""
+    """Raise UserError if a run, on data with this number of classes, lacks something that its method needs."""
     params = registry.parse_options("algorithms", config.algorithm)
-    if config.proxy is None and _named(config.algorithm).needs_proxy(params):
+    if config.proxy is None and _find(config.algorithm).needs_proxy(params):
         raise UserError(f"algorithm {config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
     outputs = tasks.create(config.task, classes).outputs
-    _fit(config.algorithm, models.blocks(config.model, outputs), config.model.name)
+    _check_network(config.algorithm, models.blocks(config.model, outputs), config.model.name)
 
 
 def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> FedAvg:
-    """The named method around `net`; what it adds to the network starts from `generator`. Raises UserError for a network
-    that is not for it."""
-    _fit(choice, net.plan.blocks, net.plan.model)
-    return _named(choice)(registry.parse_options("algorithms", choice), net, generator, task)
+    """Create the named method for `net`; new weights that it adds to the network are drawn from `generator`.
+
+    Raises UserError if it cannot train the network."""
+    assert net.plan is not None
+    _check_network(choice, net.plan.blocks, net.plan.model)
+    return _find(choice)(registry.parse_options("algorithms", choice), net, generator, task)
 
 
-def _fit(choice: Choice, blocks: Sequence[Block | Head], model: str) -> None:
-    if why := _named(choice).incompatibility(registry.parse_options("algorithms", choice), blocks):
+def _check_network(choice: Choice, blocks: Sequence[Block | Head], model: str) -> None:
+    if why := _find(choice).incompatibility(registry.parse_options("algorithms", choice), blocks):
         raise UserError(f"algorithm {choice.name}: model {model}: {why}")
 
 
-def _named(choice: Choice) -> type[FedAvg]:
+def _find(choice: Choice) -> type[FedAvg]:
     return registry.find("algorithms", choice.name).Algorithm

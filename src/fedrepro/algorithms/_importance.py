@@ -1,17 +1,17 @@
-"""How much each weight, or each tensor of weights, matters to a network on some images: definitions of Omega.
+"""Importance of weights, or of whole weight tensors, to a network's outputs on given images: definitions of Omega.
 
     layer_squares   sum over a tensor of squared gradients of each batch's mean loss, summed over batches, / images. The FedCL
                     authors' code; it depends on the batch size (`proxy.batch_size`, for clients' own estimates too), since
                     gradients are averaged before they are squared.
     layer_norm      mean over images of ||dL/dw|| of a tensor: FedCL, Eq. 1-2 read layer by layer
-    absolute        mean over images of |dL/dw| of each weight: the same read weight by weight
+    absolute        mean over images of |dL/dw| of each weight: the same equations read weight by weight
     fisher          mean over images of (dL/dw)^2 of each weight: the diagonal of the empirical Fisher matrix (Kirkpatrick et
                     al., Overcoming catastrophic forgetting in neural networks, PNAS 2017)
     layer_outputs   sum over a tensor of |d mean(scores^2) / dw| of each batch, summed over batches, / images: memory aware
-                    synapses (Aljundi et al., ECCV 2018) as the FedCL authors' code has it
+                    synapses (Aljundi et al., ECCV 2018) as in the FedCL authors' code
 
-The first and the last need one gradient a batch, the others one an image. All are taken at the weights as they are in tests:
-nothing is dropped, normalisation uses its running statistics.
+The first and the last need one gradient per batch, the others one per image. The network is in evaluation mode: without
+dropout, with the running statistics of normalisation.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,9 +21,8 @@ from torch.func import grad, vmap
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 
-MAX_GRADIENT_NUMBERS = (
-    2**23
-)  # numbers in gradients of single images held at a time: 32 MiB, the largest block that training/devices.py keeps
+# Numbers in gradients of single images that are in memory at a time: 32 MiB, the largest block that training/devices.py keeps
+MAX_GRADIENT_NUMBERS = 2**23
 
 Objective = Callable[[FedAvg, Weights, Batch], Tensor]
 
@@ -36,42 +35,44 @@ def _outputs(algorithm: FedAvg, weights: Weights, batch: Batch) -> Tensor:
     return algorithm.forward(weights, batch.images).logits.square().mean()
 
 
-BY_BATCH: dict[str, tuple[Objective, Callable[[Tensor], Tensor]]] = {  # what is derived, and what is taken of a gradient
-    "layer_squares": (_loss, lambda slope: slope.square().sum()),
-    "layer_outputs": (_outputs, lambda slope: slope.abs().sum()),
+BY_BATCH: dict[
+    str, tuple[Objective, Callable[[Tensor], Tensor]]
+] = {  # the differentiated function, and a gradient's contribution to the sum
+    "layer_squares": (_loss, lambda gradient: gradient.square().sum()),
+    "layer_outputs": (_outputs, lambda gradient: gradient.abs().sum()),
 }
-BY_IMAGE: dict[str, Callable[[Tensor], Tensor]] = {  # of the gradients (B, ...) of B images, their sum over images
-    "layer_norm": lambda slopes: slopes.flatten(1).norm(dim=1).sum(),
-    "absolute": lambda slopes: slopes.abs().sum(0),
-    "fisher": lambda slopes: slopes.square().sum(0),
+BY_IMAGE: dict[str, Callable[[Tensor], Tensor]] = {  # name -> contribution of the gradients (B, ...) of B images
+    "layer_norm": lambda gradients: gradients.flatten(1).norm(dim=1).sum(),
+    "absolute": lambda gradients: gradients.abs().sum(0),
+    "fisher": lambda gradients: gradients.square().sum(0),
 }
 
 
 def importance(definition: str, algorithm: FedAvg, weights: Weights, batches: Iterable[Batch]) -> Weights:
-    """Omega at `weights` by the name of what it belongs to: shaped as the weight, or a scalar of its tensor."""
+    """Return Omega at `weights` for each trained tensor: of the tensor's shape, or a scalar for the whole tensor."""
     totals: Weights = {}
     images = 0
     for batch in batches:
         images += len(batch.labels)
-        for found in _terms(definition, algorithm, weights, batch):
-            totals = {name: totals.get(name, 0) + value for name, value in found.items()}
+        for term in _terms(definition, algorithm, weights, batch):
+            totals = {name: totals.get(name, 0) + value for name, value in term.items()}
     return {name: total / images for name, total in totals.items()}
 
 
 def _terms(definition: str, algorithm: FedAvg, weights: Weights, batch: Batch) -> Iterable[Weights]:
-    """The terms of the sum that a batch contributes."""
+    """Yield the terms that a batch contributes to the sum."""
     trained = {name: weights[name] for name in algorithm.trained}
     if definition in BY_BATCH:
-        objective, taken = BY_BATCH[definition]
-        slopes = grad(lambda own: objective(algorithm, weights | own, batch))(trained)
-        yield {name: taken(slope) for name, slope in slopes.items()}
+        function, reduce = BY_BATCH[definition]
+        gradients = grad(lambda variables: function(algorithm, weights | variables, batch))(trained)
+        yield {name: reduce(gradient) for name, gradient in gradients.items()}
         return
 
-    def alone(image: Tensor, label: Tensor) -> Weights:
-        one = Batch(image[None], label[None])
-        return grad(lambda own: _loss(algorithm, weights | own, one))(trained)
+    def image_gradients(image: Tensor, label: Tensor) -> Weights:
+        single = Batch(image[None], label[None])
+        return grad(lambda variables: _loss(algorithm, weights | variables, single))(trained)
 
-    together = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
-    for images, labels in zip(batch.images.split(together), batch.labels.split(together), strict=True):
-        slopes = vmap(alone)(images, labels)
-        yield {name: BY_IMAGE[definition](slope) for name, slope in slopes.items()}
+    chunk = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
+    for images, labels in zip(batch.images.split(chunk), batch.labels.split(chunk), strict=True):
+        gradients = vmap(image_gradients)(images, labels)
+        yield {name: BY_IMAGE[definition](gradient) for name, gradient in gradients.items()}

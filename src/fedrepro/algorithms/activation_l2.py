@@ -1,12 +1,12 @@
-"""L2 penalty on activations: what Chen et al. 2020 (FedMAX, Eq. 2 and Fig. 3b) hold their entropy term against.
+"""L2 penalty on activations: the baseline that Chen et al. 2020 (FedMAX, Eq. 2 and Fig. 3b) compare their entropy term with.
 
 Local loss: cross entropy + beta * the size of A, the (B, D) values that enter the last layer, after their ReLU.
 
-norm  frobenius: ||A||_F of the whole batch, neither squared nor averaged, as the authors' code has it. It grows with the square
+norm  frobenius: ||A||_F of the whole batch, neither squared nor averaged, as in the authors' code. It grows with the square
       root of the batch, so that a last, smaller batch is pulled less.
       samples: the mean over the images of ||a_i||_2, as Eq. 2 reads.
 
-The slope of a norm is a unit vector however small the activations are; where they are all 0 it is taken as 0.
+The gradient of a norm is a unit vector however small the activations are; if they are all 0, it is taken as 0.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,7 @@ class Algorithm(FedAvg):
         beta: NonNegative = 0.001
         norm: Literal["frobenius", "samples"] = "frobenius"
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"beta": 0.0}
 
     @classmethod

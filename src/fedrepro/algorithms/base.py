@@ -1,21 +1,25 @@
-"""FedAvg (McMahan et al. 2017), and with it the hooks that any other method may replace, in the order of a round:
+"""FedAvg (McMahan et al. 2017), and with it the hooks that other methods override.
 
-    server   start                     its own state before round 1
-             survey                    what it measures on its proxy images
-             broadcast                 what each participant receives
-    client   prepare                   what it finds out on its own images before its local training
-             frozen, outputs, loss     the local objective, in every step
-             personal                  what it is tested with after its local training
-             finish                    what it sends back, and what it keeps until it takes part again
-    server   aggregate                 new weights and state from what was sent, and by whom
-             tested                    what the global model is tested with
+A method is a subclass of `FedAvg` with the options `Params`. In a round, `FedAvg.round` calls the hooks in this order:
 
-`round` calls them; a method whose round has other phases replaces it, with the pieces that `Work` names.
+    where   hook                    returns
+    server  initial_state           the server's own state (only before round 1)
+            server_prepare          the server's state after it used its proxy images
+            broadcast               the message to each participant
+    client  prepare                 constants of the local objective, computed before local training
+            reference_outputs       per-image outputs of networks that do not change in the round
+            outputs, loss           the local objective, in every step
+            personalised_weights    the weights that the client is tested with after local training
+            finish                  the message to the server, and the state that the client keeps
+    server  aggregate               the new global weights and server state
+            evaluation_weights      the weights that the global model is tested with
 
-`Weights` is a plain dictionary name -> tensor; those of a network hold all its parameters and buffers. A hook is a pure
-function of its arguments and of the settings, so that one executor may call it client by client and another may run it over
-stacked clients, and runs that differ in their seed may share a recorded step. It looks at networks through `forward`, `call`
-and `put_out` alone, which compute as the run's `precision` says.
+A method whose round has other phases overrides `round`, with the operations of `RoundRunner`.
+
+`Weights` is a dictionary from names to tensors; a network's weights are all its parameters and buffers. A hook is a pure
+function of its arguments and the settings. So one executor may call it client by client and another for stacked clients, and
+runs that differ only in their seed may share a recorded step. It evaluates networks only through `forward`, `call` and
+`apply_module`, which compute in the run's `precision`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,8 +39,8 @@ Weights = dict[str, Tensor]
 
 
 class Batch(NamedTuple):
-    """What the local objective sees: images (B, C, H, W), labels (B,), what `frozen` gave for each of the images, where dropout
-    is on its masks (`models.dropout_masks`), and what `prepare` found."""
+    """The inputs of the local objective: images (B, C, H, W), labels (B,), the rows of `reference_outputs` for these images,
+    dropout masks if there is dropout (`models.dropout_masks`), and the constants from `prepare`."""
 
     images: Tensor
     labels: Tensor
@@ -47,33 +51,33 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Client:
-    """A participant, as its method sees it in a round. `steps`, `lr` and `momentum` are of its local training."""
+    """A client, as its method sees it in a round. `steps`, `lr`, `momentum` and `nesterov` belong to its local training."""
 
     number: int
-    images: int  # that it trains on
+    images: int  # number of its training images
     steps: int
     lr: float
     momentum: float
-    state: Weights  # what `finish` kept when it took part last; {} before
-    classes: Callable[[], Tensor]  # (classes,): how many of its training images are of each
-    # its training images of this round once, augmented as in training, nothing dropped, in batches as large as the server's
+    state: Weights  # from `finish`, when it took part last; {} before
+    classes: Callable[[], Tensor]  # (classes,): number of its training images of each class
+    # all its training images of this round, augmented as in training, without dropout, in batches of the server's size
     batches: Callable[[], Iterator[Batch]]
-    nesterov: bool = False  # whether its momentum is Nesterov's
+    nesterov: bool = False
 
 
 @dataclass(frozen=True)
 class Server:
-    """What the server knows in a round."""
+    """The server, as its method sees it in a round."""
 
     round: int
-    clients: int  # in all
-    share: float  # of this round's participants among all clients, as the settings weight them
+    clients: int  # number of all clients
+    share: float  # aggregation weight of this round's participants among all clients, in 0..1
     state: Weights
-    proxy: Callable[[], Iterator[Batch]]  # the images that it holds itself; raises UserError where it has none
+    proxy: Callable[[], Iterator[Batch]]  # the server's own images; raises UserError if it has none
 
 
 class ClientUpdate(NamedTuple):
-    """What a participant sent back. The shares of a training sum to 1."""
+    """A participant's message to the server and its aggregation weight; the shares of one `RoundRunner.train` sum to 1."""
 
     client: Client
     share: float
@@ -81,22 +85,22 @@ class ClientUpdate(NamedTuple):
 
 
 class ClientOutput(NamedTuple):
-    """What a client sends, and what it keeps: {} keeps nothing."""
+    """The message that a client sends and the state that it keeps."""
 
     message: Weights
     state: Weights = {}
 
 
 class Diverged(ArithmeticError):
-    """What a `round` raises that cannot go on with networks that are not finite; others leave it to the engine to find out."""
+    """Raised by a `round` that cannot continue with weights that are not finite; otherwise the engine checks for them."""
 
 
 class RoundRunner(Protocol):
-    """What `round` may do."""
+    """The operations of a round."""
 
     clients: tuple[int, ...]  # the participants
     lr: float  # of the round
-    epochs: int  # of a local training, as the settings have it
+    epochs: int  # local epochs by the settings
 
     def train(
         self,
@@ -109,20 +113,24 @@ class RoundRunner(Protocol):
         starts: Mapping[int, Weights] | None = None,
         uploaded: Iterable[str] | None = None,
     ) -> Iterator[ClientUpdate]:
-        """Send, train, finish: what comes back, client by client, to be read once. None: the participants, the settings' rate
-        and epochs, every weight that the network trains.
+        """Send `received` to clients, train them and call `finish`; yields their updates, to be iterated once.
 
-        `starts`: where a client's training starts, by its number, if not at what it received: with weights that it has of an
-        earlier phase, or with a part of what came. `back`: the names of what is sent back of a message; the rest stays with the
-        client, for its next phase, and is not counted."""
+        Args:
+            clients: None: the participants.
+            lr, epochs: None: those of the settings.
+            trained: weights that training changes; None: all that the network trains.
+            starts: client -> initial weights, if not the received ones: for example those of an earlier phase.
+            uploaded: names that are sent of a message; the rest stays at the client for the next phase, and its bytes are not
+                counted. None: all.
+        """
         ...
 
     def count_bytes(self, down: int = 0, up: int = 0) -> None:
-        """Count bytes that did not go through `train`."""
+        """Count bytes that are sent outside `train`."""
         ...
 
     def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
-        """The measures of a global model on the test set."""
+        """Return the measures of a global model on the test set."""
         ...
 
 
@@ -132,58 +140,58 @@ class FedAvg:
     class Params(Frozen):
         pass
 
-    fedavg_params: ClassVar[dict | None] = {}  # the Params at which the method equals FedAvg; None where there are none
-    supports_buffers: ClassVar[bool] = True  # whether it takes networks with running statistics
-    supports_kept_momentum: ClassVar[bool] = True  # whether it allows `keep_momentum`
+    fedavg_params: ClassVar[dict | None] = {}  # options with which the method equals FedAvg; None: there are none
+    supports_buffers: ClassVar[bool] = True  # networks with running statistics
+    supports_kept_momentum: ClassVar[bool] = True  # the setting `keep_momentum`
 
     @classmethod
-    def warning(cls, params: Params, precision: str) -> str | None:
-        """What a user should know of these options before a training in `precision`; None: nothing."""
+    def warning(cls, params: Frozen, precision: str) -> str | None:
+        """Return a warning about these options in a training with `precision`, or None."""
         return None
 
     @classmethod
-    def needs_proxy(cls, params: Params) -> bool:
-        """Whether the server has to hold images itself."""
+    def needs_proxy(cls, params: Frozen) -> bool:
+        """Return whether the server needs proxy images."""
         return False
 
     @classmethod
-    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        """Why a network of these blocks, the head last, is not for the method; None: it is."""
+    def incompatibility(cls, params: Frozen, blocks: Sequence[Block | Head]) -> str | None:
+        """Return why the method cannot train a network of these blocks (the head last), or None if it can."""
         return None
 
-    def __init__(self, params: Params, net: Net, generator: torch.Generator, task: Task) -> None:
+    def __init__(self, params: Frozen, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task
         self.computes_in_bfloat16 = False  # whether its networks compute in bfloat16
-        self.net = self.wrap_net(net, generator).eval()  # the engine switches to training mode where it trains
+        self.net = self.wrap_net(net, generator).eval()  # the engine switches to training mode for local training
         self.names = tuple(self.net.state_dict())
         self.trained = self.net.trained
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
-        """The network that is trained: `net`, or one made from it, its new weights drawn from `generator`."""
+        """Return the network to train: `net`, or one made from it, whose new weights are drawn from `generator`."""
         return net
 
     def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        """The trained network at `weights`, which may hold other tensors beside the network's."""
+        """Return the network's outputs at `weights`, which may contain other tensors too."""
         return self.call(weights, images, masks)
 
     def call(self, weights: Weights, *inputs) -> Outputs:
-        """The network's own forward pass with these of its `weights`."""
+        """Call the network's forward pass with its own weights among `weights`."""
         return self.apply_module(self.net, {name: weights[name] for name in self.names}, *inputs)
 
     def apply_module(self, part: nn.Module, weights: Weights, *inputs) -> Any:
-        """What a part of the network puts out. Within `rounding` it computes in bfloat16, and puts out float32 again."""
+        """Return the outputs of a part of the network. Within `autocast` it computes in bfloat16; outputs are float32."""
         if not self.computes_in_bfloat16:
             return functional_call(part, weights, inputs)
         with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
-            found = functional_call(part, weights, inputs)
-        return found.single() if isinstance(found, Outputs) else found.float()
+            outputs = functional_call(part, weights, inputs)
+        return outputs.single() if isinstance(outputs, Outputs) else outputs.float()
 
     @contextmanager
-    def autocast(self, half: bool) -> Iterator[None]:
-        """If `half`, networks compute in bfloat16 within, trained and received ones alike; what an objective makes of what they
-        put out does not."""
-        before, self.computes_in_bfloat16 = self.computes_in_bfloat16, half
+    def autocast(self, bfloat16: bool) -> Iterator[None]:
+        """Let networks, trained and received ones, compute in bfloat16 within the context, if `bfloat16`; the objective itself
+        stays in float32."""
+        before, self.computes_in_bfloat16 = self.computes_in_bfloat16, bfloat16
         try:
             yield
         finally:
@@ -191,93 +199,99 @@ class FedAvg:
 
     @property
     def trainings_per_round(self) -> int:
-        """How many local trainings a round asks of a participant, for estimates of what it costs."""
+        """The number of local trainings of a participant in a round, for estimates of its cost."""
         return 1
 
     def round(self, weights: Weights, server: Server, runner: RoundRunner) -> tuple[Weights, Weights]:
-        """New global weights and server state."""
+        """Run one round; returns the new global weights and server state."""
         server = replace(server, state=self.server_prepare(weights, server))
         return self.aggregate(weights, server, runner.train(self.broadcast(weights, server)))
 
-    # the server, before the clients
+    # on the server, before the clients
 
     def initial_state(self, weights: Weights) -> Weights:
-        """The server's own state before round 1."""
+        """Return the server's own state before round 1."""
         return {}
 
     def server_prepare(self, weights: Weights, server: Server) -> Weights:
-        """The server's state after it looked at its proxy images."""
+        """Return the server's state after it used its proxy images."""
         return server.state
 
     def broadcast(self, weights: Weights, server: Server) -> Weights:
-        """What each participant receives; its size is counted as bytes sent down."""
+        """Return the message to each participant; its size counts as bytes down."""
         return weights
 
-    # a client
+    # on a client
 
     def prepare(self, received: Weights, client: Client) -> Weights:
-        """What the objective needs of this client beside the batches: constants of its local training. Names and shapes are
-        those of every client, whatever it kept, since some are trained in a stack."""
+        """Return constants of this client's local objective. Their names and shapes must be the same for all clients, which
+        may be trained in a stack."""
         return {}
 
     def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
-        """Per-image results of networks that do not change in the round, which the loss needs: of the one received, or one of
-        the client's `own` from `prepare`. A row for each of `images`; networks are in evaluation mode here. The engine asks
-        this once per image and round where images are not augmented."""
+        """Return tensors that the loss needs, with a row for each image, from networks that do not change in the round: the
+        received one, or one among the client's `constants`.
+
+        Networks are in evaluation mode here. Without augmentation the engine calls this once per image and round."""
         return ()
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the loss needs `frozen`."""
+        """Whether the method overrides `reference_outputs`."""
         return type(self).reference_outputs is not FedAvg.reference_outputs
 
     def outputs(self, weights: Weights, batch: Batch) -> Outputs:
-        """What the local objective sees of the trained network."""
+        """Return the trained network's outputs for the local objective."""
         return self.forward(weights, batch.images, batch.masks)
 
     def task_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """The task's own loss, a scalar: what every objective starts from."""
+        """Return the task's loss, a scalar: the first term of every local objective."""
         return self.task.loss(outputs.logits, batch.labels)
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
-        """The local objective on one batch, a scalar. The network is in training mode: what another one than the trained says
-        of the images comes from `frozen`."""
+        """Return the local objective on one batch, a scalar.
+
+        The network is in training mode here: outputs of other networks have to come from `reference_outputs`."""
         return self.task_loss(self.outputs(weights, batch), batch)
 
     def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
-        """What a client is tested with after its local training: its weights, and what it needs beside them."""
+        """Return the weights that a client is tested with after local training, with any other tensors that `forward` needs."""
         return weights
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
-        """What a client returns, counted as bytes sent up, and what it keeps."""
+        """Return the message to the server, whose size counts as bytes up, and the state that the client keeps."""
         return ClientOutput(weights)
 
-    # the server, after the clients
+    # on the server, after the clients
 
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
-        """New global weights and server state. Messages come one by one as the clients finish, to be read once: a mean then
-        needs the memory of one client, however many take part (on several cores of all of them)."""
+        """Return the new global weights and server state.
+
+        `updates` yields messages as clients finish, and can be iterated once: so a mean needs the memory of one client, however
+        many take part (with several cores, of all of them)."""
         return self.average(weights, updates), server.state
 
     def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
-        """Mean, weighted by shares, of the tensors named in `like`; a weight that is not trained stays, where a mean of equal
-        ones could round."""
+        """Return the mean, weighted by shares, of the tensors named in `like`; weights that are not trained are copied from
+        `like`, since a mean of equal numbers may round."""
         return weighted_mean(like, updates) | {name: like[name] for name in self.fixed}
 
     def evaluation_weights(self, weights: Weights, state: Weights) -> Weights:
-        """What the global model is tested with: its weights, and what it needs beside them of the server's `state`."""
+        """Return the weights that the global model is tested with, with any tensors of the server's `state` that it needs."""
         return weights
 
 
 def missing_hidden_layer(blocks: Sequence[Block | Head]) -> str | None:
-    """The misfit of a method that looks at what enters the last layer: where that are the images themselves, no weight has a
-    say in it, and the method would be FedAvg under another name."""
+    """Return why a method that uses the inputs of the last layer cannot train a network without hidden layers, else None.
+
+    There these inputs are the images, on which no weight has an influence, so that the method would be FedAvg."""
     return None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
 
 
 def weighted_mean(like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
-    """Mean, weighted by shares, of the tensors named in `like`, summed in float64 in the given order; integers (counters) are
-    rounded."""
+    """Return the mean, weighted by shares, of the tensors named in `like`.
+
+    Sums are in float64, in the order of the updates; the means of integers (counters) are rounded."""
     totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
     for _, share, message in updates:
         for name, total in totals.items():

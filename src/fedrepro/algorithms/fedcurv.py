@@ -1,15 +1,15 @@
 """FedCurv: Shoham et al., Overcoming Forgetting in Federated Learning on Non-IID Data, arXiv:1910.07796 (2019).
 
 Local loss of client k: cross entropy + weight * sum_{j != k} (w - w_j)' diag(I_j) (w - w_j), w_j the weights with which client
-j ended its last training, I_j the diagonal of its Fisher matrix there, on its own images. But for a constant that is
+j ended its last training, I_j the diagonal of its Fisher matrix there, on its own images. Up to a constant that is
 
     weight * (w' A w - 2 w' b),    A = sum_{j != k} I_j,    b = sum_{j != k} I_j w_j
 
-so that the server keeps two sums, and a client takes its own part off. Clients send what changed in their part, which is the
-paper's I_k and I_k w_k where all take part in every round; one that sits out counts with what it sent last. Threefold FedAvg's
-bytes, down and up. The reported train loss lacks the constant, and may be negative. Sums, and what a client knows to be its
-part of them, are of double precision: the curvature falls by orders of magnitude, and what its first values were rounded by
-would else stay.
+so that the server keeps two sums, and a client subtracts its own part of them. Clients send the change of their part, which is
+the paper's I_k and I_k w_k if all take part in every round; a client that does not take part counts with what it sent last.
+Bytes down and up are three times FedAvg's. The reported train loss lacks the constant, and may be negative. The sums and the
+clients' parts are in double precision: the curvature falls by orders of magnitude, and rounding errors of its first values
+would remain in the sums.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,13 +22,14 @@ from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
-CURVATURE, PULL = "curvature.", "pull."  # I and I w, before the names of the weights
+CURVATURE, PULL = "curvature.", "pull."  # prefixes of the names of weights: I and I w
 
 
 class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 1.0
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def initial_state(self, weights: Weights) -> Weights:
@@ -39,7 +40,7 @@ class Algorithm(FedAvg):
         return weights | {name: total.to(like.dtype) for name, total in server.state.items()}
 
     def prepare(self, received: Weights, client: Client) -> Weights:
-        """A and b."""
+        """Return A and b."""
         kinds = [kind + name for kind in (CURVATURE, PULL) for name in self.trained]
         return {name: (received[name] - client.state.get(name, 0)).to(received[name].dtype) for name in kinds}
 
@@ -53,12 +54,12 @@ class Algorithm(FedAvg):
         return super().loss(weights, received, batch) + self.params.weight * sum(pulls)
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
-        """The weights, and what changed in I and I w."""
+        """Return the weights and the change of I and I w."""
         fisher = importance("fisher", self, weights, client.batches())
-        found = {CURVATURE + name: value for name, value in fisher.items()}
-        found |= {PULL + name: value * weights[name] for name, value in fisher.items()}
-        before = {name: client.state.get(name, torch.zeros_like(value).double()) for name, value in found.items()}
-        change = {name: (value - before[name]).to(value.dtype) for name, value in found.items()}
+        parts = {CURVATURE + name: value for name, value in fisher.items()}
+        parts |= {PULL + name: value * weights[name] for name, value in fisher.items()}
+        before = {name: client.state.get(name, torch.zeros_like(value).double()) for name, value in parts.items()}
+        change = {name: (value - before[name]).to(value.dtype) for name, value in parts.items()}
         return ClientOutput(weights | change, {name: before[name] + value for name, value in change.items()})
 
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:

@@ -11,10 +11,10 @@ single  the same with one lambda for all channels
 From the authors' code, where the paper is silent: the convolution has a bias and torch's default start; weight decay acts on F
 too; the moving average of multi and single is the server's, lambda_t = ema lambda_t-1 + (1 - ema) mean_k lambda_k, and the
 smoothed lambda is what is sent and tested; the global model is tested with the extractor of the round before as its E_g
-(`tested_with: new`: with its own, as a client sees it on receipt). A client's own tests use the E_g of its round, before its
-local training as after it.
+(`tested_with: new`: with its own, as when a client receives it). A client's own tests use the E_g of its round, both before
+and after its local training.
 
-At no `Params` this is FedAvg: lambda moves wherever the two extractors differ.
+No `Params` make this FedAvg: lambda changes wherever the two extractors differ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from fedrepro.algorithms.base import Batch, ClientUpdate, FedAvg, Server, Weight
 from fedrepro.config.types import Fraction, Frozen
 from fedrepro.models import Block, Head, Net, Outputs, initialise
 
-EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # E_l among the weights; E_g, where it lies beside them
+EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # prefixes of E_l and E_g among the weights
 GATE = "fusion.gate"  # lambda
 
 
@@ -38,19 +38,20 @@ class Algorithm(FedAvg):
         ema: Fraction = 0.9  # of multi and single; 0: a plain mean
         tested_with: Literal["previous", "new"] = "previous"
 
+    params: Params
     fedavg_params: ClassVar[None] = None
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        fused = blocks[0] is not blocks[-1] and not blocks[0].flat
-        return None if fused else "it needs convolutions, whose maps it fuses; choose another model"
+        has_maps = isinstance(blocks[0], Block) and not blocks[0].flat
+        return None if has_maps else "it needs convolutions, whose maps it fuses; choose another model"
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         fusion = OPERATORS[self.params.operator](net.channels, self.params.bias, generator)
         return Fused(net, fusion.to(net.head.weight))
 
     def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        """E_g is the extractor that lies beside the weights, else their own."""
+        """Return the outputs with the E_g that is among the weights, else with their own extractor as E_g."""
         prefix = REFERENCE if any(name.startswith(REFERENCE) for name in weights) else EXTRACTOR
         return self.call(weights, images, self._maps(weights, prefix, images), masks)
 
@@ -58,14 +59,14 @@ class Algorithm(FedAvg):
         return self.call(weights, batch.images, batch.reference_outputs[0], batch.masks)
 
     def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
-        """The maps E_g(x)."""
+        """Return the maps E_g(x)."""
         return (self._maps(received, EXTRACTOR, images),)
 
     def personalised_weights(self, weights: Weights, received: Weights) -> Weights:
         return weights | _as_reference(received)
 
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
-        """The last lambda sent is the moving average so far; the server keeps the extractor that was sent."""
+        """Average, with the moving average of lambda; the server keeps the extractor of `weights` as the next E_g."""
         new, _ = super().aggregate(weights, server, updates)
         if GATE in new:
             new[GATE] = self.params.ema * weights[GATE] + (1 - self.params.ema) * new[GATE]
@@ -80,12 +81,12 @@ class Algorithm(FedAvg):
 
 
 def _as_reference(weights: Weights) -> Weights:
-    """Their extractor under the name of an E_g."""
+    """Return the extractor among the weights under the names of E_g."""
     return {name.replace(EXTRACTOR, REFERENCE, 1): tensor for name, tensor in weights.items() if name.startswith(EXTRACTOR)}
 
 
 class Fused(Net):
-    """A network whose extractor's maps are fused with given ones of the same shape."""
+    """A network that fuses its extractor's maps with reference maps of the same shape."""
 
     def __init__(self, net: Net, fusion: nn.Module) -> None:
         super().__init__(net.extractor, net.hidden, net.head, net.init)

@@ -29,16 +29,17 @@ class Algorithm(FedAvg):
         kernel: Literal["fixed19", "mean_distance"] = "fixed19"
         floor: NonNegative = 1e-4
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def warning(cls, params: Params, precision: str) -> str | None:
         if params.floor == 0 and params.weight > 0 and params.kernel == "fixed19" and precision != "float64":
             return (
-                f"floor 0 in {precision}: the narrow kernels enlarge rounding, another machine gives other numbers; use float64"
+                f"floor 0 in {precision}: narrow kernels amplify rounding, so that machines give different numbers; use float64"
             )
         if precision == "bfloat16" and params.weight > 0:
-            return "in bfloat16 most of the distance between two networks that are near each other is rounding; use float32"
+            return "in bfloat16 most of the distance between two similar networks is rounding; use float32"
         return super().warning(params, precision)
 
     @classmethod
@@ -58,7 +59,7 @@ class Algorithm(FedAvg):
 
 
 def mmd2(a: Tensor, b: Tensor, kernel: str = "fixed19") -> Tensor:
-    """Biased squared maximum mean discrepancy between the rows of `a` and `b`, both (B, D): a scalar."""
+    """Return the biased squared maximum mean discrepancy between the rows of `a` and `b`, both (B, D): a scalar."""
     aa, ab, bb = squared_distances(a, a), squared_distances(a, b), squared_distances(b, b)
     if kernel == "fixed19":
         scales = 2 * torch.tensor(VARIANCES, dtype=a.dtype, device=a.device)
@@ -74,5 +75,5 @@ def mmd2(a: Tensor, b: Tensor, kernel: str = "fixed19") -> Tensor:
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """(B, B) squared distances of rows. Subtracts before squaring: |a|^2 + |b|^2 - 2ab loses the small ones in float32."""
+    """Return the squared distances (B, B) of rows. |a|^2 + |b|^2 - 2ab would lose small ones in float32."""
     return (a[:, None] - b[None]).square().sum(-1)

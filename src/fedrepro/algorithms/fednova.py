@@ -1,11 +1,11 @@
 """FedNova: Wang et al., Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization, NeurIPS 2020.
 
-Clients that take more steps no longer pull harder: each one's change is divided by the norm of its gradients' weights a_i,
+Clients that take more steps get no more weight: each client's change is divided by the norm of its gradients' weights a_i,
 
     x <- x - (sum_i p_i |a_i|) sum_i p_i (x - y_i) / |a_i|,    |a_i| = tau_i for plain SGD,
     |a_i| = (tau_i - rho (1 - rho^tau_i) / (1 - rho)) / (1 - rho) with momentum rho, tau_i + rho times that with Nesterov's,
 
-p_i the shares, tau_i the local steps. With equal tau_i this is FedAvg. Buffers (running statistics) are averaged as they are.
+p_i the shares, tau_i the local steps. With equal tau_i this is FedAvg. Buffers (running statistics) are averaged without this.
 """
 
 from collections.abc import Iterable
@@ -17,8 +17,8 @@ from fedrepro.algorithms.base import Client, ClientUpdate, FedAvg, Server, Weigh
 
 
 class Algorithm(FedAvg):
-    supports_kept_momentum: ClassVar[bool] = False  # its norm is that of steps that begin without
-    fedavg_params: ClassVar[None] = None  # whether it is FedAvg depends on the clients, not on its settings
+    supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
+    fedavg_params: ClassVar[None] = None  # whether it equals FedAvg depends on the clients' steps
 
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights.items()}
@@ -27,8 +27,8 @@ class Algorithm(FedAvg):
             steps = norm(client)
             effective += share * steps
             for name, total in totals.items():
-                by = share / steps if name in self.trained else share
-                total.add_(weights[name].double() - message[name].double(), alpha=by)
+                factor = share / steps if name in self.trained else share
+                total.add_(weights[name].double() - message[name].double(), alpha=factor)
         for name in self.trained:
             totals[name] *= effective
         new = {name: weights[name].double() - total for name, total in totals.items()}
@@ -39,7 +39,7 @@ class Algorithm(FedAvg):
 
 
 def norm(client: Client) -> float:
-    """|a_i|_1: how many plain gradients the client's steps amount to."""
+    """Return |a_i|_1, the number of plain gradients that a client's steps amount to."""
     rho, steps = client.momentum, client.steps
     heavy = steps * (steps + 1) / 2 if rho == 1 else (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
-    return steps + rho * heavy if client.nesterov else heavy  # a step goes by its gradient and rho times the new velocity
+    return steps + rho * heavy if client.nesterov else heavy  # a step is its gradient and rho times the new velocity

@@ -1,7 +1,8 @@
 """FedProx: Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020, Eq. 2.
 
-Local loss: cross entropy + mu/2 * ||w - w_t||^2 over all parameters, w_t the weights received. `norm: mean` is a variant in the
-wild that averages within each tensor instead of summing, (mu/2) * sum_l mean_i (w_li - w_t,li)^2, which is far weaker.
+Local loss: cross entropy + mu/2 * ||w - w_t||^2 over all parameters, w_t the weights received. `norm: mean` is a variant of
+other implementations, which averages within each tensor instead of summing, (mu/2) * sum_l mean_i (w_li - w_t,li)^2, and is far
+weaker.
 """
 
 from typing import ClassVar, Literal
@@ -17,6 +18,7 @@ class Algorithm(FedAvg):
         mu: NonNegative = 0.01
         norm: Literal["sum", "mean"] = "sum"
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"mu": 0.0}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:

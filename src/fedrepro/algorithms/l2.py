@@ -1,7 +1,7 @@
 """Two-stream L2: the baseline of Yao et al., Two-Stream Federated Learning: Reduce the Communication Costs, VCIP 2018.
 
-Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. That it is a
-sum, not a mean over the batch, is the authors' code; the paper does not spell it out.
+Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. The
+sum over the batch, not a mean, is from the authors' code; the paper does not say.
 """
 
 from typing import ClassVar
@@ -16,6 +16,7 @@ class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.001  # lambda
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:

@@ -1,21 +1,22 @@
 """Psi-Net: Yu et al., Heterogeneous Federated Learning, 2020 (later Fed2), Eqs. 3 and 6-9. No code of the authors is known.
 
-The network is split into groups (`models.regulated`), each with classes of its own: shared layers below, from the block
-`grouped_from` on group convolutions, groups of dense units and decoupled scores. The server averages shared layers over all
-participants (Eq. 7) and each group over those that hold one of its classes (Eq. 8), so that nothing has to be matched; the
-groups together are the new network (Eq. 9). A group that nobody holds keeps its weights. Shares are those of all methods,
-renormalised among the holders; statistics of batch normalisation are averaged like weights, counters are rounded.
+The network is split into groups (`models.with_groups`), each with classes of its own. Layers before the block `grouped_from`
+are shared; from there on there are group convolutions, groups of dense units and decoupled scores. The server averages shared
+layers over all participants (Eq. 7) and each group over the clients that have one of its classes (Eq. 8), so that no units have
+to be matched; the groups together are the new network (Eq. 9). A group without clients keeps its weights. The weights of
+clients are the usual ones, renormalised within a group; statistics of batch normalisation are averaged like weights, counters
+are rounded.
 
 Where the paper leaves a choice:
-- groups     null: one for each class; fewer of them have several classes each, `classes` says which
-- norm       after grouped convolutions: `group` normalisation within each group, or what the `model` has there
-- trim       a client without any class of a group neither trains nor sends it (Eq. 6); false: everyone counts for every group
-- softmax    of a client that trims: over the classes of the groups `held`, as a network without the others has it; or
-             over `all`, where the other groups are trained locally, but not sent. That has no fixed point: what lowers the
-             scores of absent classes is not sent, what raises the others is, so that scores grow from round to round
+- groups     null: one for each class; fewer groups have several classes each, as `classes` says
+- norm       after grouped convolutions: `group` normalisation within each group, or the `model`'s own
+- trim       a client without any class of a group neither trains nor sends it (Eq. 6); false: all clients send all groups
+- softmax    of a client that trims: over the classes of its own groups (`held`), as in a network without the other groups; or
+             over `all`, which trains the other groups locally, without sending them. That has no fixed point: changes that
+             lower the scores of absent classes are not sent, those that raise the others are, so that scores grow steadily
 
-A trimmed group gets no slope, yet weight decay and momentum pass over it; what comes of that is not sent. Clients are tested
-with all groups. With one group and the model's norm this is FedAvg.
+A trimmed group has no gradient, but weight decay and momentum still change it; that is not sent. Clients are tested with all
+groups. With one group and the model's norm this is FedAvg.
 """
 
 from collections.abc import Iterable
@@ -28,7 +29,7 @@ from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.models import ClassMap, Net, Outputs, with_groups
 
-HELD = "groups"  # in a message: which it brings (groups,)
+HELD = "groups"  # name in a message: which groups it contains, (groups,) of bool
 
 
 class Algorithm(FedAvg):
@@ -40,31 +41,32 @@ class Algorithm(FedAvg):
         trim: bool = True
         softmax: Literal["held", "all"] = "held"
 
+    params: Params
     fedavg_params: ClassVar[dict] = {"groups": 1, "norm": "model"}
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
-        given = self.params
+        params = self.params
         self.task.needs_scores("algorithm psi_net")
         return with_groups(
             net,
             generator,
-            groups=given.groups,
-            start=given.grouped_from,
-            classes=given.classes,
-            norm=given.norm == "group",
+            groups=params.groups,
+            start=params.grouped_from,
+            classes=params.classes,
+            norm=params.norm == "group",
             where="algorithm psi_net",
         )
 
     @property
     def grouped(self) -> frozenset[str]:
-        """The names of what is averaged group by group."""
+        """The names of the tensors that are averaged group by group."""
         return self.net.groups.weights if self.net.groups else frozenset()
 
     def prepare(self, received: Weights, client: Client) -> Weights:
-        """Which classes (classes,) the local softmax leaves out."""
-        if not self.grouped or not self.params.trim or self.params.softmax == "all":
-            return {}
+        """Return the mask (classes,) of the classes that the local softmax leaves out."""
         groups = self.net.groups
+        if groups is None or not groups.weights or not self.params.trim or self.params.softmax == "all":
+            return {}
         return {"trimmed": ~groups.of_classes(groups.present(client.classes()))}
 
     def task_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
@@ -73,10 +75,10 @@ class Algorithm(FedAvg):
         return super().task_loss(outputs, batch)
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
-        """All of the shared layers, of the grouped ones what the client holds (held, N / groups, ...)."""
-        if not self.grouped:
-            return ClientOutput(weights)
+        """Return all shared layers, and of grouped ones the client's groups (held, N / groups, ...)."""
         groups = self.net.groups
+        if groups is None or not groups.weights:
+            return ClientOutput(weights)
         held = groups.present(client.classes())
         held = held if self.params.trim else torch.ones_like(held)
         message = {name: groups.split(tensor)[held] if name in self.grouped else tensor for name, tensor in weights.items()}
@@ -84,46 +86,48 @@ class Algorithm(FedAvg):
 
     def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
         shared = {name: tensor for name, tensor in like.items() if name not in self.grouped}
-        groups = Grouped({name: self.net.groups.split(like[name]) for name in like if name in self.grouped})
-        found = weighted_mean(shared, groups.watched(updates)) | {
-            name: tensor.flatten(0, 1) for name, tensor in groups.mean().items()
-        }
-        return {name: like[name] if name in self.fixed else found[name] for name in like}
+        groups = self.net.groups
+        grouped = {name: groups.split(tensor) for name, tensor in like.items() if name in self.grouped} if groups else {}
+        group_mean = GroupMean(grouped)
+        means = weighted_mean(shared, group_mean.add_each(updates))
+        means |= {name: tensor.flatten(0, 1) for name, tensor in group_mean.mean().items()}
+        return {name: like[name] if name in self.fixed else means[name] for name in like}
 
 
-class Grouped:
-    """The mean of each group over those that send it; `like` has the groups as first axis."""
+class GroupMean:
+    """The running mean of each group over the clients that send it; tensors in `like` have the groups as first axis."""
 
     def __init__(self, like: Weights) -> None:
         self.like = like
         self.totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
-        self.shares: Tensor | None = None  # of those that sent each group (groups,)
-        self.lacked: Tensor | None = None  # whether somebody did not send it
+        self.shares: Tensor | None = None  # total share of the clients that sent each group, (groups,)
+        self.incomplete: Tensor | None = None  # whether some client did not send a group, (groups,)
 
-    def watched(self, updates: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
-        """The same, counted as they pass."""
-        for item in updates:
+    def add_each(self, updates: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
+        """Yield the updates, and add each to the mean."""
+        for update in updates:
             if self.like:
-                self._add(item)
-            yield item
+                self._add(update)
+            yield update
 
-    def _add(self, item: ClientUpdate) -> None:
-        held = item.message[HELD]
-        if self.shares is None:
-            self.shares, self.lacked = torch.zeros_like(held, dtype=torch.float64), torch.zeros_like(held)
-        self.shares += item.share * held.double()
-        self.lacked |= ~held
+    def _add(self, update: ClientUpdate) -> None:
+        held = update.message[HELD]
+        if self.shares is None or self.incomplete is None:
+            self.shares, self.incomplete = torch.zeros_like(held, dtype=torch.float64), torch.zeros_like(held)
+        self.shares += update.share * held.double()
+        self.incomplete |= ~held
         for name, total in self.totals.items():
-            total[held] = total[held].add(item.message[name], alpha=item.share)
+            total[held] = total[held].add(update.message[name], alpha=update.share)
 
     def mean(self) -> Weights:
-        """A group that all sent is not divided by its share, which is 1 but for rounding; one that nobody sent stays."""
-        if self.shares is None:
+        """Return the means. A group that all sent is not divided by its share, which is 1 except for rounding; one that no
+        client sent stays as in `like`."""
+        if self.shares is None or self.incomplete is None:
             return {}
-        found = {}
+        means = {}
         for name, total in self.totals.items():
             along = (-1, *[1] * (total.dim() - 1))
-            share = torch.where(self.lacked & (self.shares > 0), self.shares, 1.0).view(along)
-            kept = torch.where(self.shares.view(along) > 0, total / share, self.like[name].double())
-            found[name] = kept.to(self.like[name].dtype)
-        return found
+            share = torch.where(self.incomplete & (self.shares > 0), self.shares, 1.0).view(along)
+            mean = torch.where(self.shares.view(along) > 0, total / share, self.like[name].double())
+            means[name] = mean.to(self.like[name].dtype)
+        return means

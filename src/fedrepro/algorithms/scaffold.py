@@ -6,9 +6,9 @@ those of all. That is the slope of the local loss + <c - c_i, y>. After K steps 
     c_i' = c_i - c + (x - y) / (K lr),    x <- x + server_lr * mean_i (y - x),    c <- c + sum_i p_i (c_i' - c_i)
 
 over the participants i. p_i is the weight of a client among all: 1/N of N clients as in the paper, or its share of all images
-(`weighting: samples`). So c stays sum_k p_k c_k over all clients k, whoever takes part. The mean is weighted as that of all
-methods is. All controls start at zero. (x - y) / (K lr) is the mean gradient under plain SGD only: with momentum c_i' is
-larger than that. Sends twice FedAvg's bytes, down and up. The reported train loss has <c - c_i, y> in it, and may be negative.
+(`weighting: samples`). So c stays sum_k p_k c_k over all clients k, whichever take part. The mean uses the same weights as in
+other methods. All controls start at zero. (x - y) / (K lr) is the mean gradient under plain SGD only: with momentum c_i' is
+larger than that. Sends twice FedAvg's bytes, down and up. The reported train loss includes <c - c_i, y>, and may be negative.
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,14 @@ from torch import Tensor
 from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Frozen, Positive
 
-CONTROL = "control."  # before the names of what a control belongs to
+CONTROL = "control."  # prefix of the names of weights
 
 
 class Algorithm(FedAvg):
     class Params(Frozen):
         server_lr: Positive = 1.0
 
+    params: Params
     fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
@@ -36,16 +37,15 @@ class Algorithm(FedAvg):
         return weights | server.state
 
     def prepare(self, received: Weights, client: Client) -> Weights:
-        """c - c_i."""
-        known = client.state
-        return {name: received[CONTROL + name] - known.get(name, 0) for name in self.trained}
+        """Return c - c_i."""
+        return {name: received[CONTROL + name] - client.state.get(name, 0) for name in self.trained}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         pull = sum((batch.constants[name] * weights[name]).sum() for name in self.trained)
         return super().loss(weights, received, batch) + pull
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
-        """y, and c_i' - c_i = -c + (x - y) / (K lr)."""
+        """Return y, and c_i' - c_i = -c + (x - y) / (K lr)."""
         length = client.steps * client.lr
         change = {name: (received[name] - weights[name]) / length - received[CONTROL + name] for name in self.trained}
         state = {name: client.state.get(name, 0) + tensor for name, tensor in change.items()}
