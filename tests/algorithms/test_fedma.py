@@ -139,12 +139,12 @@ def shuffled(net, weights, seed=0):
     """The same network with its hidden units in another order."""
     found, draw = dict(weights), rng.generator(seed, "order")
     for block, after in pairwise(net.blocks):
-        order = torch.randperm(len(found[net.names(block)[0]]), generator=draw)
-        for name in net.names(block):
+        order = torch.randperm(len(found[net.state_names(block)[0]]), generator=draw)
+        for name in net.state_names(block):
             found[name] = found[name][order]
-        into = found[net.names(after)[0]]
+        into = found[net.state_names(after)[0]]
         columns = torch.arange(into[0].numel()).reshape(len(order), -1)[order].flatten()
-        found[net.names(after)[0]] = into.flatten(1)[:, columns].reshape(into.shape)
+        found[net.state_names(after)[0]] = into.flatten(1)[:, columns].reshape(into.shape)
     return found
 
 
@@ -174,9 +174,9 @@ def test_a_permuted_copy_is_matched_exactly(name, shape, options):
         assert_close(new, weights, 1e-12)
     new, state = merged(fedma(net), *copies)
     assert torch.allclose(fedma(net).forward(new, x).logits, expected, rtol=1e-10)
-    grown = [len(new[net.names(block)[0]]) > len(weights[net.names(block)[0]]) for block in net.blocks]
+    grown = [len(new[net.state_names(block)[0]]) > len(weights[net.state_names(block)[0]]) for block in net.blocks]
     assert any(grown) and state.keys() == {f"units.{block}" for block in [*net.blocks][:-1]}
-    plain = sum(copy[net.names("head")[0]] for copy in copies) / 3
+    plain = sum(copy[net.state_names("head")[0]] for copy in copies) / 3
     assert not torch.allclose(plain, weights["head.weight"], rtol=0.01)  # what FedAvg makes of them
 
 
@@ -236,7 +236,7 @@ def test_phases_of_a_round():
     net, weights = network(*MODELS[1])
     work = Kept(weights, shuffled(net, weights))
     fedma(net).round(weights, Server(1, 2, 1.0, {}, lambda: iter(())), work)
-    names = [list(net.names(block)) for block in ("conv1", "conv2", "fc1", "head")]
+    names = [list(net.state_names(block)) for block in ("conv1", "conv2", "fc1", "head")]
     assert [list(call["uploaded"]) for call in work.calls] == names
     assert [call["trained"] for call in work.calls] == [None, sum(names[1:], []), sum(names[2:], []), names[3]]
     assert [list(call["received"]) for call in work.calls] == [list(weights), *names[:3]]

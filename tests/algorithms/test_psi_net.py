@@ -97,17 +97,21 @@ def test_maps_of_classes(classes, expected):
     counts[5] = 3
     held = net.groups.present(counts)
     assert held.tolist() == [5 in labels for labels in expected]
-    assert net.groups.of_classes(held).nonzero().flatten().tolist() == sorted(expected[held.tolist().index(True)])
+    assert net.groups.expand_to_classes(held).nonzero().flatten().tolist() == sorted(expected[held.tolist().index(True)])
 
 
 def test_shared_layers_start_as_the_base_and_stay_frozen():
     base = build("vgg9", COLOUR, width=0.1, frozen=["conv1", "fc1"])
     net = regulated(base, start="conv5")
     assert_same(
-        {key: net.state_dict()[key] for key in base.names("conv2")}, {k: base.state_dict()[k] for k in base.names("conv2")}
+        {key: net.state_dict()[key] for key in base.state_names("conv2")},
+        {k: base.state_dict()[k] for k in base.state_names("conv2")},
     )
     assert not torch.equal(net.head.bias, base.head.bias)  # of groups, as layers of their own start
-    assert {name for name, _ in net.named_parameters()} - set(net.trained) == {*net.names("conv1"), *net.names("fc1")}
+    assert {name for name, _ in net.named_parameters()} - set(net.trained) == {
+        *net.state_names("conv1"),
+        *net.state_names("fc1"),
+    }
 
 
 def test_a_depthwise_convolution_is_as_wide_as_what_comes_before():

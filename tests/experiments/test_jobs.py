@@ -343,7 +343,7 @@ def test_operations_grow_with_images_and_classes(tmp_path):
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr(resnet50, "released", None)
+    monkeypatch.setattr(resnet50, "load_imagenet_weights", None)
     run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
     assert (
         cost_model.estimate(run, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0

@@ -333,19 +333,19 @@ def test_names_and_shapes_of_blocks():
         "fc1": (8,),
         "fc2": (8,),
     }
-    assert net.names("conv1") == tuple(
+    assert net.state_names("conv1") == tuple(
         f"extractor.conv1.{name}"
         for name in (
             "layer.weight",
             *(f"norm.{end}" for end in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")),
         )
     )
-    assert net.names("fc2") == ("hidden.fc2.layer.weight", "hidden.fc2.layer.bias")
-    assert net.names("head") == ("head.weight", "head.bias")
-    assert [name for block in net.blocks for name in net.names(block)] == list(net.state_dict())
+    assert net.state_names("fc2") == ("hidden.fc2.layer.weight", "hidden.fc2.layer.bias")
+    assert net.state_names("head") == ("head.weight", "head.bias")
+    assert [name for block in net.blocks for name in net.state_names(block)] == list(net.state_dict())
     counts = [3 * 27 + 6, 4 * 27 + 4 + 8, 4 * 2 * 9 + 4 + 8, 4 * 9 + 4 + 8 + 4 * 4 + 4, 8 * 128 + 8, 8 * 4 + 8, 10 * 4 + 10]
     assert [
-        sum(dict(net.named_parameters())[n].numel() for n in net.names(b) if n in net.trained) for b in net.blocks
+        sum(dict(net.named_parameters())[n].numel() for n in net.state_names(b) if n in net.trained) for b in net.blocks
     ] == counts
     assert net(x).maps.shape == (3, 4, 8, 8) and net.channels == 4
 
@@ -435,7 +435,7 @@ def theirs():
 def test_resnet50_is_torchvisions():
     """The same weights give the same features, in training and in testing; all by torchvision's names."""
     own, other, x = build("resnet50", (3, 64, 64), 1000), theirs(), uniform(2, 3, 64, 64)
-    resnet50.adopt(own, other.state_dict())
+    resnet50.copy_weights(own, other.state_dict())
     other.fc = nn.Identity()
     for mode in (False, True):
         with torch.no_grad():
@@ -456,7 +456,7 @@ def test_its_normalisations_are_frozen_unless_the_user_says_otherwise():
 
 def release(monkeypatch, weights):
     """As if torchvision's server gave these weights."""
-    monkeypatch.setattr(resnet50, "released", lambda: weights)
+    monkeypatch.setattr(resnet50, "load_imagenet_weights", lambda: weights)
 
 
 def test_imagenet_weights(monkeypatch):
@@ -489,7 +489,7 @@ def test_imagenet_weights_that_do_not_fit(monkeypatch):
 @pytest.mark.parametrize("weights", [5, [torch.ones(1)], {"conv1.weight": "text"}], ids=["number", "list", "texts"])
 def test_imagenet_weights_that_are_no_tensors(weights):
     with pytest.raises(UserError, match="model resnet50: pretrained: "):
-        resnet50.adopt(build("resnet50", COLOUR, width=0.05), weights)
+        resnet50.copy_weights(build("resnet50", COLOUR, width=0.05), weights)
 
 
 class Executes:
@@ -506,7 +506,7 @@ class Executes:
 def cached(tmp_path, monkeypatch) -> Path:
     """Where torch's cache has the file of the ImageNet weights."""
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
-    path = tmp_path / "hub" / "checkpoints" / resnet50.release().url.rpartition("/")[2]
+    path = tmp_path / "hub" / "checkpoints" / resnet50.imagenet_weights().url.rpartition("/")[2]
     path.parent.mkdir(parents=True)
     return path
 
@@ -514,10 +514,10 @@ def cached(tmp_path, monkeypatch) -> Path:
 def test_a_cached_file_is_read_only_if_it_is_the_release(cached, monkeypatch):
     torch.save({"conv1.weight": Executes(cached.with_name("executed"))}, cached)
     with pytest.raises(UserError, match=f"{cached}: .*0676ba61"):
-        resnet50.released()
+        resnet50.load_imagenet_weights()
     monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(cached.read_bytes()).hexdigest())
     with pytest.raises(pickle.UnpicklingError):
-        resnet50.released()
+        resnet50.load_imagenet_weights()
     assert not cached.with_name("executed").exists()
 
 
@@ -526,7 +526,7 @@ def test_imagenet_weights_are_downloaded_once(cached, tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(source.read_bytes()).hexdigest())
     monkeypatch.setattr(torch.hub, "urlopen", lambda request: urlopen(source.as_uri()))
     for _ in range(2):
-        assert torch.equal(resnet50.released()["conv1.weight"], torch.ones(2))
+        assert torch.equal(resnet50.load_imagenet_weights()["conv1.weight"], torch.ones(2))
         source.unlink(missing_ok=True)
 
 

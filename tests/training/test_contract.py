@@ -386,8 +386,8 @@ def test_regression_learns_ordered_classes():
 
 def test_thresholds_decide():
     outputs = torch.tensor([[-3.0], [0.49], [0.5], [1.6], [9.0]])
-    assert tasks.create(Choice(name="regression"), 3).decide(outputs).tolist() == [0, 0, 1, 2, 2]
-    assert tasks.create(Choice(name="regression", thresholds=[1.0, 2.0]), 3).decide(outputs).tolist() == [0, 0, 0, 1, 2]
+    assert tasks.create(Choice(name="regression"), 3).predict(outputs).tolist() == [0, 0, 1, 2, 2]
+    assert tasks.create(Choice(name="regression", thresholds=[1.0, 2.0]), 3).predict(outputs).tolist() == [0, 0, 0, 1, 2]
     for wrong in ([1.0], [2.0, 1.0], [1.0, 1.0]):
         with pytest.raises(UserError, match="task regression: thresholds: "):
             tasks.create(Choice(name="regression", thresholds=wrong), 3)
@@ -403,10 +403,10 @@ def test_cross_entropy_on_cuda_is_that_of_a_processor():
     outputs, labels = torch.randn(5, 3, generator=rng.generator(0, "x"), dtype=torch.float64), torch.tensor([2, 0, 1, 1, 2])
     outputs = outputs.requires_grad_()
     share = np.exp(outputs.detach().numpy()) / np.exp(outputs.detach().numpy()).sum(1, keepdims=True)
-    loss = tasks.masked(outputs.log_softmax(1), labels)
+    loss = tasks.masked_loss(outputs.log_softmax(1), labels)
     assert loss.item() == pytest.approx(-np.log(share[range(5), labels]).mean(), rel=1e-14)
     assert np.allclose(torch.autograd.grad(loss, outputs)[0], (share - np.eye(3)[labels]) / 5, rtol=1e-13, atol=0)
-    assert tasks.masked(torch.tensor([[0.0, -torch.inf]]), torch.tensor([0])) == 0
+    assert tasks.masked_loss(torch.tensor([[0.0, -torch.inf]]), torch.tensor([0])) == 0
 
 
 def test_schedules():

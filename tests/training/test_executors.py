@@ -363,7 +363,7 @@ def test_constants_are_what_they_were_filled_with():
         return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
 
     recorded, operations = rewritten(function, [x := uniform(2, 3, dtype=torch.float64)], fx_passes.fold_constants)
-    assert all(map(torch.equal, recorded(0.1, x), function(x))) and not set(fx_passes.FILLED) & set(operations)
+    assert all(map(torch.equal, recorded(0.1, x), function(x))) and not set(fx_passes.FILL_VALUES) & set(operations)
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():

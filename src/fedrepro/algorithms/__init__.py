@@ -35,8 +35,7 @@ def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> 
     """Create the named method for `net`; new weights that it adds to the network are drawn from `generator`.
 
     Raises UserError if it cannot train the network."""
-    assert net.plan is not None
-    _check_network(choice, net.plan.blocks, net.plan.model)
+    _check_network(choice, net.spec.blocks, net.spec.model)
     return _find(choice)(registry.parse_options("algorithms", choice), net, generator, task)
 
 

@@ -185,7 +185,7 @@ class FedAvg:
             return functional_call(part, weights, inputs)
         with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
             outputs = functional_call(part, weights, inputs)
-        return outputs.single() if isinstance(outputs, Outputs) else outputs.float()
+        return outputs.to_float32() if isinstance(outputs, Outputs) else outputs.float()
 
     @contextmanager
     def autocast(self, bfloat16: bool) -> Iterator[None]:

@@ -89,11 +89,11 @@ class Fused(Net):
     """A network that fuses its extractor's maps with reference maps of the same shape."""
 
     def __init__(self, net: Net, fusion: nn.Module) -> None:
-        super().__init__(net.extractor, net.hidden, net.head, net.init)
+        super().__init__(net.extractor, net.hidden, net.head, net.init, net.spec)
         self.fusion = fusion
 
     def forward(self, images: Tensor, reference: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
-        maps, blocks = self.extractor.follow(images, masks)
+        maps, blocks = self.extractor.forward_blocks(images, masks)
         return self.classify(self.fusion(maps, reference), masks, blocks)
 
 

@@ -85,17 +85,16 @@ class Algorithm(FedAvg):
         return None
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
-        self.task.needs_scores("algorithm fedma")
+        self.task.require_class_scores("algorithm fedma")
         if len(net.trained) < len(list(net.parameters())):
-            model = net.plan.model if net.plan else ""
-            raise UserError(f"algorithm fedma: model {model}: frozen: it averages all weights: expected [] (none)")
+            raise UserError(f"algorithm fedma: model {net.spec.model}: frozen: it averages all weights: expected [] (none)")
         solver()  # fails before the first round if SciPy is missing
         self.seed = int(torch.randint(1 << 62, (), generator=generator))
-        self.layers = {block: net.names(block) for block in net.blocks}  # names of weight and bias, if any
+        self.layers = {block: net.state_names(block) for block in net.blocks}  # names of weight and bias, if any
         return net
 
     @property
-    def passes(self) -> int:
+    def trainings_per_round(self) -> int:
         """The trainings of the whole network, of the layers above each hidden block but the last, and of the head."""
         hidden = len(self.layers) - 1
         return hidden + self.params.last_epochs if hidden else 1

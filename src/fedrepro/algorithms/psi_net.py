@@ -46,7 +46,7 @@ class Algorithm(FedAvg):
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         params = self.params
-        self.task.needs_scores("algorithm psi_net")
+        self.task.require_class_scores("algorithm psi_net")
         return with_groups(
             net,
             generator,
@@ -67,7 +67,7 @@ class Algorithm(FedAvg):
         groups = self.net.groups
         if groups is None or not groups.weights or not self.params.trim or self.params.softmax == "all":
             return {}
-        return {"trimmed": ~groups.of_classes(groups.present(client.classes()))}
+        return {"trimmed": ~groups.expand_to_classes(groups.present(client.classes()))}
 
     def task_loss(self, outputs: Outputs, batch: Batch) -> Tensor:
         if "trimmed" in batch.constants:

@@ -1,14 +1,14 @@
-"""Networks. Each module declares frozen `Params` and `blocks(params, outputs)`: a list of named blocks, the head last. So
+"""Networks. Each module declares frozen `Params` and `blocks(params, outputs)`, a list of named blocks with the head last. So
 
     def blocks(params, outputs):
         return [params.conv("conv1", 32, 5, nn.MaxPool2d(2)), params.dense("fc1", 512), Head(outputs)]
 
-is a whole network. A block is told only what it makes; what it gets follows from the block before. `params.conv` and
-`params.dense` apply the options that all models share (width, norm, dropout); `Conv` and `Dense` take everything else: groups,
-normalisation, dropout of numbers or of whole maps; `params.depthwise` is a convolution of each channel by itself. Another kind
-of block is a subclass of `Block` with the layers that it consists of, and with `grouped` where it can be split into groups
-(`regulated`, which makes a network in groups of any other). A model that starts from known weights loads them in
-`start(net, params)`, after all were drawn. tests/models/test_models.py tries every model here in every executor.
+is a whole network. A block declares only the size of its outputs; that of its inputs follows from the block before.
+`params.conv`, `params.dense` and `params.depthwise` (a convolution of each channel by itself) apply the options that all models
+share: width, norm, dropout. `Conv` and `Dense` have all other options: groups, normalisation, dropout of units or whole maps. A
+new kind of block is a subclass of `Block` that defines `layers`, and `grouped` if it can be split into groups (`with_groups`
+splits the later blocks of any network). A model with pretrained weights loads them in `start(net, params)`, after initial
+weights were drawn. tests/models/test_models.py tests every model here in every executor.
 """
 
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple

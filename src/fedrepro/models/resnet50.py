@@ -26,14 +26,14 @@ from fedrepro.models._net import Net
 from fedrepro.models.base import BaseParams
 
 RESNET50 = (3, 4, 6, 3)
-AFFINE = ("*.bn?", "*.downsample.1")  # the normalisations
+NORMALISATIONS = ("*.bn?", "*.downsample.1")  # the normalisations
 SHA256 = "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a"  # of the file with the ImageNet weights
 
 
 class Params(BaseParams):
     pretrained: bool = False
     stages: tuple[Count, Count, Count, Count] = RESNET50
-    frozen: tuple[str, ...] = AFFINE
+    frozen: tuple[str, ...] = NORMALISATIONS
 
     @model_validator(mode="after")
     def _is_what_it_is(self) -> "Params":
@@ -75,7 +75,7 @@ class Stage(Block):
 
     def layers(self, shape: Shape) -> dict[str, nn.Module]:
         with torch.device("cpu"):  # torch 2.8 cannot import it where layers are made, on "meta"
-            bottleneck = theirs().Bottleneck
+            bottleneck = torchvision_resnet().Bottleneck
         wide = self.width * bottleneck.expansion
         change = nn.Sequential(nn.Conv2d(shape[0], wide, 1, self.stride, bias=False), nn.BatchNorm2d(wide))
         first = bottleneck(shape[0], self.width, self.stride, change)
@@ -88,7 +88,7 @@ class Average(Block):
         return {"avgpool": nn.AdaptiveAvgPool2d(1)}
 
 
-def theirs() -> ModuleType:
+def torchvision_resnet() -> ModuleType:
     """torchvision's own, which a machine that trains other networks does without. Raises UserError where it is not there, or
     not the one for this torch."""
     try:
@@ -100,22 +100,22 @@ def theirs() -> ModuleType:
     return resnet
 
 
-def release():
+def imagenet_weights():
     """torchvision's description of the ImageNet weights."""
-    return theirs().ResNet50_Weights.IMAGENET1K_V1
+    return torchvision_resnet().ResNet50_Weights.IMAGENET1K_V1
 
 
 def start(net: Net, params: Params) -> None:
     """The ImageNet weights, where they are asked for. Raises UserError where they cannot be had or do not fit."""
     if params.pretrained:
-        adopt(net, released())
+        copy_weights(net, load_imagenet_weights())
 
 
-def released() -> dict[str, Tensor]:
+def load_imagenet_weights() -> dict[str, Tensor]:
     """Load torchvision's ImageNet weights from torch's cache, downloading them first if they are missing.
 
     Raises UserError if they cannot be downloaded, or if the file in the cache is another one."""
-    url = release().url
+    url = imagenet_weights().url
     path = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
     try:
         if not path.exists():
@@ -136,10 +136,10 @@ def released() -> dict[str, Tensor]:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def adopt(net: Net, weights: dict[str, Tensor]) -> None:
+def copy_weights(net: Net, weights: dict[str, Tensor]) -> None:
     """Take over `weights`, by torchvision's names, for all but the head. Raises UserError for others than ResNet50's."""
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
-        raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {release().url}")
+        raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {imagenet_weights().url}")
     found = {}
     for name, own in net.extractor.state_dict().items():
         theirs = weights.get(name.removeprefix("stem."))
@@ -147,6 +147,6 @@ def adopt(net: Net, weights: dict[str, Tensor]) -> None:
             theirs = theirs.sum(1, keepdim=True)
         if theirs is None or theirs.shape != own.shape:
             what = "missing" if theirs is None else f"of shape {tuple(theirs.shape)}, not {tuple(own.shape)}"
-            raise UserError(f"model resnet50: pretrained: {name} is {what} in the weights of {release().url}")
+            raise UserError(f"model resnet50: pretrained: {name} is {what} in the weights of {imagenet_weights().url}")
         found[name] = theirs
     net.extractor.load_state_dict(found)

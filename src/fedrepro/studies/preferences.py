@@ -77,7 +77,7 @@ def preferences(
     import torch
 
     task = algorithm.task
-    task.needs_scores("study preferences")
+    task.require_class_scores("study preferences")
     totals: dict[str, Tensor] = {}
     for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
         with torch.enable_grad():  # from the images on, so that every block has a gradient

@@ -67,7 +67,7 @@ def predict(algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor,
     predicted, loss = [], torch.zeros((), dtype=torch.float64, device=labels.device)
     for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
         outputs = algorithm.forward(weights, batch).logits
-        predicted.append(algorithm.task.decide(outputs))
+        predicted.append(algorithm.task.predict(outputs))
         loss += algorithm.task.loss(outputs, truth).double() * len(truth)
     return torch.cat(predicted), loss.item() / len(labels)
 
