@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -78,7 +78,11 @@ Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph",
 Change = Literal[
     "crop", "reflected_crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"
 ]
-Measures = Annotated[tuple[Literal[tuple(MEASURES)], ...], Field(min_length=1), AfterValidator(distinct)]
+if TYPE_CHECKING:
+    MeasureName = str  # a type checker cannot read the names from MEASURES
+else:
+    MeasureName = Literal[tuple(MEASURES)]
+Measures = Annotated[tuple[MeasureName, ...], Field(min_length=1), AfterValidator(distinct)]
 
 
 class Frozen(BaseModel):

@@ -12,8 +12,8 @@ from fedrepro.models.base import BaseParams, Block, Head
 
 
 class Params(BaseParams):
-    last_padding: Literal[0, 1] = 1  # of the fifth convolution; 0 in the code for EMNIST
-    hidden: Count = 512  # dense units at width 1, which FedMAX's beta is divided by
+    last_padding: Literal[0, 1] = 1  # of the fifth convolution; 0 in the authors' code for EMNIST
+    hidden: Count = 512  # dense units at width 1; FedMAX's beta is divided by them
 
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:

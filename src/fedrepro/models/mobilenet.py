@@ -26,11 +26,11 @@ class Params(BaseParams):
 
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    found: list[Block | Head] = [params.conv("conv1", 32, 3, bias=False)]
+    layers: list[Block | Head] = [params.conv("conv1", 32, 3, bias=False)]
     for number, (filters, stride) in enumerate(SEPARABLE, 2):
         pool = nn.AdaptiveAvgPool2d(1) if number == len(SEPARABLE) + 1 else None
-        found += [
+        layers += [
             params.depthwise(f"conv{number}_depth", 3, stride=stride, bias=False),
             params.conv(f"conv{number}_point", filters, 1, pool, bias=False),
         ]
-    return [*found, Head(outputs)]
+    return [*layers, Head(outputs)]

@@ -1,11 +1,11 @@
-"""ResNet50 (He et al. 2016) of torchvision's blocks, as FedMAX fine-tunes it on medical images (Chen et al. 2020).
+"""ResNet50 (He et al. 2016) made of torchvision's blocks, as FedMAX fine-tunes it on medical images (Chen et al. 2020).
 
-23,508,032 weights before the head. What enters the head, 2048 values, is the average over the last maps. Weights and biases of
-the batch normalisations are frozen, as in the authors' code; their running statistics follow the data.
+23,508,032 weights before the head. The head's inputs, 2048 values, are averages over the last maps. Weights and biases of batch
+normalisation are frozen, as in the authors' code; running statistics follow the data.
 
-pretrained  start from torchvision's ImageNet weights (the first release, IMAGENET1K_V1), which it downloads and checks; the
-            head starts at random. Grey images see the sum of the three colours' kernels: what a grey image in colours would.
-stages      bottleneck blocks of the four stages; others than ResNet50's have no ImageNet weights.
+pretrained  start from torchvision's ImageNet weights (the first release, IMAGENET1K_V1), which are downloaded and checked; the
+            head is drawn. For grey images the kernels of the three colours are added, which equals a grey image in colours.
+stages      number of bottleneck blocks in each stage; only ResNet50's numbers have ImageNet weights.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from urllib.error import URLError
 
 import torch
@@ -26,8 +27,8 @@ from fedrepro.models._net import Net
 from fedrepro.models.base import BaseParams
 
 RESNET50 = (3, 4, 6, 3)
-NORMALISATIONS = ("*.bn?", "*.downsample.1")  # the normalisations
-SHA256 = "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a"  # of the file with the ImageNet weights
+NORMALISATIONS = ("*.bn?", "*.downsample.1")  # weights and biases of batch normalisation
+SHA256 = "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a"  # of the ImageNet weights' file
 
 
 class Params(BaseParams):
@@ -36,11 +37,11 @@ class Params(BaseParams):
     frozen: tuple[str, ...] = NORMALISATIONS
 
     @model_validator(mode="after")
-    def _is_what_it_is(self) -> "Params":
+    def _check_fixed_options(self) -> "Params":
         if self.norm != "none":
-            raise ValueError(f"norm: its batch normalisation is part of it, only none (got {self.norm})")
+            raise ValueError(f"norm: expected none, since ResNet50 has its own batch normalisation (got {self.norm})")
         if self.pretrained and (self.width != 1 or self.stages != RESNET50):
-            raise ValueError(f"pretrained: needs width 1 and stages {list(RESNET50)}, which the ImageNet weights are of")
+            raise ValueError(f"pretrained: the ImageNet weights need width 1 and stages {list(RESNET50)}")
         return self
 
 
@@ -67,14 +68,14 @@ class Stem(Block):
 
 @dataclass(frozen=True)
 class Stage(Block):
-    """So many bottlenecks, the first of which changes the size of the maps."""
+    """A sequence of bottleneck blocks, the first of which changes the size of the maps."""
 
     width: int
     depth: int
     stride: int
 
     def layers(self, shape: Shape) -> dict[str, nn.Module]:
-        with torch.device("cpu"):  # torch 2.8 cannot import it where layers are made, on "meta"
+        with torch.device("cpu"):  # torch 2.8 cannot import torchvision on "meta", where layers are created
             bottleneck = torchvision_resnet().Bottleneck
         wide = self.width * bottleneck.expansion
         change = nn.Sequential(nn.Conv2d(shape[0], wide, 1, self.stride, bias=False), nn.BatchNorm2d(wide))
@@ -89,24 +90,25 @@ class Average(Block):
 
 
 def torchvision_resnet() -> ModuleType:
-    """torchvision's own, which a machine that trains other networks does without. Raises UserError where it is not there, or
-    not the one for this torch."""
+    """Import torchvision's module of ResNets; other networks do not need torchvision.
+
+    Raises UserError if it is missing or does not fit this version of torch."""
     try:
         from torchvision.models import resnet
     except (ImportError, RuntimeError) as error:
         raise UserError(
-            f"model resnet50: torchvision does not start ({error}); install torch and torchvision together, from one index"
+            f"model resnet50: torchvision cannot be imported ({error}); install torch and torchvision together, from one index"
         ) from None
     return resnet
 
 
-def imagenet_weights():
-    """torchvision's description of the ImageNet weights."""
+def imagenet_weights() -> Any:
+    """Return torchvision's description of the ImageNet weights."""
     return torchvision_resnet().ResNet50_Weights.IMAGENET1K_V1
 
 
 def start(net: Net, params: Params) -> None:
-    """The ImageNet weights, where they are asked for. Raises UserError where they cannot be had or do not fit."""
+    """Load the ImageNet weights if the options ask for them. Raises UserError if that fails."""
     if params.pretrained:
         copy_weights(net, load_imagenet_weights())
 
@@ -114,7 +116,7 @@ def start(net: Net, params: Params) -> None:
 def load_imagenet_weights() -> dict[str, Tensor]:
     """Load torchvision's ImageNet weights from torch's cache, downloading them first if they are missing.
 
-    Raises UserError if they cannot be downloaded, or if the file in the cache is another one."""
+    Raises UserError if the download fails, or if the file in the cache has another checksum."""
     url = imagenet_weights().url
     path = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
     try:
@@ -122,31 +124,31 @@ def load_imagenet_weights() -> dict[str, Tensor]:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.hub.download_url_to_file(url, str(path), SHA256, progress=False)
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except (URLError, HTTPException, OSError, RuntimeError) as error:
         raise UserError(
             f"model resnet50: pretrained: cannot get the ImageNet weights from {url} ({error}); put that file into "
             f"{path.parent}, or set pretrained: false"
         ) from None
-    if found != SHA256:
+    if digest != SHA256:
         raise UserError(
-            f"model resnet50: pretrained: {path}: not the file of {url}: its SHA-256 begins with {found[:8]}, not "
+            f"model resnet50: pretrained: {path}: not the file of {url}: its SHA-256 begins with {digest[:8]}, not "
             f"{SHA256[:8]}; delete it to download it again"
         )
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def copy_weights(net: Net, weights: dict[str, Tensor]) -> None:
-    """Take over `weights`, by torchvision's names, for all but the head. Raises UserError for others than ResNet50's."""
+    """Copy `weights`, by torchvision's names, to all layers but the head. Raises UserError if they are not ResNet50's."""
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {imagenet_weights().url}")
-    found = {}
+    state = {}
     for name, own in net.extractor.state_dict().items():
-        theirs = weights.get(name.removeprefix("stem."))
-        if theirs is not None and name == "stem.conv1.weight" and own.shape[1] == 1:
-            theirs = theirs.sum(1, keepdim=True)
-        if theirs is None or theirs.shape != own.shape:
-            what = "missing" if theirs is None else f"of shape {tuple(theirs.shape)}, not {tuple(own.shape)}"
-            raise UserError(f"model resnet50: pretrained: {name} is {what} in the weights of {imagenet_weights().url}")
-        found[name] = theirs
-    net.extractor.load_state_dict(found)
+        tensor = weights.get(name.removeprefix("stem."))
+        if tensor is not None and name == "stem.conv1.weight" and own.shape[1] == 1:
+            tensor = tensor.sum(1, keepdim=True)
+        if tensor is None or tensor.shape != own.shape:
+            problem = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}, not {tuple(own.shape)}"
+            raise UserError(f"model resnet50: pretrained: {name} is {problem} in the weights of {imagenet_weights().url}")
+        state[name] = tensor
+    net.extractor.load_state_dict(state)
