@@ -143,12 +143,12 @@ def copy_weights(net: Net, weights: dict[str, Tensor]) -> None:
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {imagenet_weights().url}")
     state = {}
-    for name, own in net.extractor.state_dict().items():
+    for name, target in net.extractor.state_dict().items():
         tensor = weights.get(name.removeprefix("stem."))
-        if tensor is not None and name == "stem.conv1.weight" and own.shape[1] == 1:
+        if tensor is not None and name == "stem.conv1.weight" and target.shape[1] == 1:
             tensor = tensor.sum(1, keepdim=True)
-        if tensor is None or tensor.shape != own.shape:
-            problem = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}, not {tuple(own.shape)}"
+        if tensor is None or tensor.shape != target.shape:
+            problem = "missing" if tensor is None else f"of shape {tuple(tensor.shape)}, not {tuple(target.shape)}"
             raise UserError(f"model resnet50: pretrained: {name} is {problem} in the weights of {imagenet_weights().url}")
         state[name] = tensor
     net.extractor.load_state_dict(state)

@@ -221,13 +221,13 @@ def _is_random(node: fx.Node) -> bool:
 
 def with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
     """Return these nodes and all nodes that they are computed from."""
-    found, waiting = set(), list(nodes)
+    reached, waiting = set(), list(nodes)
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found.add(node)
+        if node not in reached:
+            reached.add(node)
             waiting += node.all_input_nodes
-    return found
+    return reached
 
 
 def eliminate_dead_code(recording: fx.GraphModule) -> None:
