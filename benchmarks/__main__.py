@@ -1,4 +1,4 @@
-"""The one command: `uv run python -m benchmarks`. Options: `--help`."""
+"""The benchmarks' command line: `uv run python -m benchmarks`."""
 
 import argparse
 import datetime
@@ -25,49 +25,51 @@ PARTS = ("comparisons", "scans")
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    known = workloads.read()
+    available = workloads.read()
     parser = argparse.ArgumentParser("benchmarks", description="Time this program and its peers on the same work.")
-    parser.add_argument("--workloads", nargs="+", choices=list(known), default=list(known))
+    parser.add_argument("--workloads", nargs="+", choices=list(available), default=list(available))
     parser.add_argument("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES))
     parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="how many at once (default: 1 2)")
-    parser.add_argument("--repeats", type=int, default=3, help="turns of every contender (default: 3)")
-    parser.add_argument("--rounds", type=int, help="of every contender, warm-up included, instead of those in workloads.yaml")
-    parser.add_argument("--executor", default="auto", help="ours: see params.yaml (default: auto)")
+    parser.add_argument("--repeats", type=int, default=3, help="repeats of every contender (default: 3)")
+    parser.add_argument("--rounds", type=int, help="rounds of every contender with warm-up; default: workloads.yaml")
+    parser.add_argument("--executor", default="auto", help="our executor: see params.yaml (default: auto)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="scans: over cohort size and width")
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)")
     parser.add_argument("--mirror", help="folder or URL with the official files, instead of their sources")
     parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the result (default: results here)")
     parser.add_argument("--peers-python", type=Path, default=interpreter(PEERS), help="Python that has peers.txt installed")
-    parser.add_argument("--install-peers", action="store_true", help="make that environment first, in benchmarks/.venv")
-    parser.add_argument("--table", type=Path, metavar="JSON", help="only write the table of a stored result anew")
+    parser.add_argument("--install-peers", action="store_true", help="create that environment first, in benchmarks/.venv")
+    parser.add_argument("--table", type=Path, metavar="JSON", help="only rewrite the table of a stored result")
     return parser.parse_args(words)
 
 
 def interpreter(environment: Path) -> Path:
-    """The Python of a virtual environment."""
+    """Return the Python of a virtual environment."""
     return environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 def install() -> None:
-    """The peers' own environment: their requirements contradict this program's. uv is called elsewhere, because here it would
-    apply the versions that pyproject.toml pins."""
+    """Create the peers' environment; their requirements conflict with this program's.
+
+    uv is called in another folder, because here it would apply the versions that pyproject.toml pins."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    target, listed = ["--python", str(interpreter(PEERS))], ["-r", str(HERE / "peers.txt")]
-    with tempfile.TemporaryDirectory() as elsewhere:
-        subprocess.run(["uv", "venv", "--clear", "--python", python, str(PEERS)], check=True, cwd=elsewhere)
-        subprocess.run(["uv", "pip", "install", *target, *listed], check=True, cwd=elsewhere)
+    target, requirements = ["--python", str(interpreter(PEERS))], ["-r", str(HERE / "peers.txt")]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["uv", "venv", "--clear", "--python", python, str(PEERS)], check=True, cwd=folder)
+        subprocess.run(["uv", "pip", "install", *target, *requirements], check=True, cwd=folder)
 
 
 def settings(chosen: argparse.Namespace) -> plan.Settings:
-    """What is run; peers that are not installed are left out with a word about it."""
+    """Return the settings of the measurements; peers that are not installed are left out with a warning."""
     names = tuple(chosen.contenders)
-    if not chosen.peers_python.exists() and (absent := [name for name in names if name in contenders.PEERS]):
-        log.warning("without %s, which are not installed: see --install-peers", " and ".join(absent))
-        names = tuple(name for name in names if name not in absent)
-    known = workloads.read()
+    missing = [name for name in names if name in contenders.PEERS and not chosen.peers_python.exists()]
+    if missing:
+        log.warning("without %s, which are not installed: see --install-peers", " and ".join(missing))
+        names = tuple(name for name in names if name not in missing)
+    available = workloads.read()
     return plan.Settings(
-        workloads={name: known[name] for name in chosen.workloads},
+        workloads={name: available[name] for name in chosen.workloads},
         contenders=names,
         processes=tuple(chosen.processes),
         repeats=chosen.repeats,
@@ -82,10 +84,12 @@ def settings(chosen: argparse.Namespace) -> plan.Settings:
     )
 
 
-def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
-    """The head of the result: hardware, versions, protocol, what each workload is. Prepares the data."""
+def new_result(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
+    """Return a result without measurements: hardware, versions, protocol and workloads. Prepares the data."""
     chosen = {datasets.key(choice): choice for choice in (workload.config(1).dataset for workload in run.workloads.values())}
-    identities = {name: runner.dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)}
+    identities = {
+        name: runner.provide_dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)
+    }
     versions = {"ours": machine.versions()}
     if any(name in contenders.PEERS for name in run.contenders):
         versions["peers"] = processes.together([["versions"]], run.peers, waits=False)[0][0]
@@ -107,8 +111,8 @@ def described(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
     }
 
 
-def continued(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[str, Any]:
-    """`result` with what an earlier call measured on the same machine with the same versions, and this one will not."""
+def add_earlier(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[str, Any]:
+    """Add measurements of an earlier call, with the same machine and versions, that this call will not repeat."""
     path = folder / f"{summary.kind(result)}.json"
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"hardware": None}
     if old["hardware"] != result["hardware"] or not result["versions"].items() <= old["versions"].items():
@@ -120,7 +124,7 @@ def continued(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[
 
 
 def store(result: dict[str, Any], folder: Path) -> Path:
-    """The result as JSON and its table beside it."""
+    """Write the result as JSON and its table as Markdown; returns the JSON file."""
     path = folder / f"{summary.kind(result)}.json"
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
@@ -131,15 +135,15 @@ def store(result: dict[str, Any], folder: Path) -> Path:
 
 
 def run(chosen: argparse.Namespace) -> Path:
-    """Measure everything; what is measured is stored at once."""
+    """Make all measurements, each of which is stored at once; returns the result file."""
     if chosen.install_peers:
         install()
-    what = settings(chosen)
-    result = continued(described(what, chosen.mirror), what, chosen.output)
+    options = settings(chosen)
+    result = add_earlier(new_result(options, chosen.mirror), options, chosen.output)
     when = {"date": result["date"], "commit": provenance.current_commit()}
-    for record in plan.measurements(what):
-        key = "scans" if "change" in record else "kernels" if "kernels" in record else "measurements"
-        result[key].append(record | when)
+    for record in plan.measurements(options):
+        key = "kernels" if "kernels" in record else "measurements"
+        result["scans" if "change" in record else key].append(record | when)
         log.info("%s", summary.line(record))
         path = store(result, chosen.output)
     return path

@@ -1,4 +1,4 @@
-"""One process of a measurement: `python -m benchmarks.child TASK` prints one JSON line, after `ready` where it has to wait."""
+"""A process of a measurement: `python -m benchmarks.child TASK` prints one JSON line, after `ready` if it waits for others."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from benchmarks.workloads import Task
 
 
 def main(arguments: list[str]) -> None:
-    """Do a task given as JSON, or one of `versions` and `kernels TASK`."""
+    """Run a task given as JSON, or one of `versions` and `kernels TASK`."""
     if arguments[0] == "versions":
         result = machine.versions()
     elif arguments[0] == "kernels":

@@ -1,4 +1,4 @@
-"""Seconds of each round of a run, with the device synchronised at both ends and several processes started together."""
+"""Timing of each round of a run; synchronises the device and starts several processes together."""
 
 import sys
 import time
@@ -10,18 +10,18 @@ from benchmarks.workloads import EVALUATE_EVERY
 
 
 def nothing() -> None:
-    """For runs that need not wait for others."""
+    """Do not wait for other processes."""
 
 
 def together() -> None:
-    """Tell the parent that the warm-up is over and wait for its word, which it gives to all processes at once."""
+    """Report the end of the warm-up to the parent and wait for its signal, which all processes get at once."""
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
 
 
 class Clock:
-    """Call `mark` when round 0 is over (everything is loaded) and after every round, with the test accuracy where measured."""
+    """A timer: call `mark` after round 0 (when all is loaded) and after every round, with the test accuracy if measured."""
 
     def __init__(self, rounds: int, warmup: int, device: str = "cpu", meet: Callable[[], None] = nothing) -> None:
         self.rounds, self.warmup, self.meet = rounds, warmup, meet
@@ -33,7 +33,7 @@ class Clock:
         self.last = 0.0
 
     def due(self, round: int) -> bool:
-        """Whether the model is evaluated after this round; the last round always is."""
+        """Return whether the model is evaluated after this round, as after the last one."""
         return round % EVALUATE_EVERY == 0 or round == self.rounds
 
     def mark(self, accuracy: float | None = None) -> None:
@@ -52,7 +52,7 @@ class Clock:
         self.round += 1
 
     def result(self) -> dict:
-        """What a child prints; `steps` counts all local steps, warm-up included, where the contender counts them."""
+        """Return the timings; `steps` counts all local steps with warm-up, if the contender counts them."""
         peak = torch.cuda.max_memory_allocated() if self.cuda else None
         return {
             "seconds": self.seconds,

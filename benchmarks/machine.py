@@ -1,4 +1,4 @@
-"""What the numbers were measured on: hardware and versions."""
+"""Hardware and versions of a measurement."""
 
 import importlib.metadata
 import platform
@@ -10,27 +10,27 @@ PACKAGES = ("torch", "numpy", "fedrepro", "flwr", "ray", "pfl", "jax")
 
 
 def versions() -> dict[str, str]:
-    """Of Python and the packages that are installed here."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and the installed ones of `PACKAGES`."""
+    result = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            result[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return result
 
 
 def hardware(device: str) -> dict[str, str | int | float]:
-    """Processor, cores, memory in GiB and, where one is used, the GPU."""
+    """Return processor, cores, memory in GiB and, for cuda, the GPU."""
     import psutil
 
-    found = {
+    result = {
         "processor": _processor(),
         "cores": psutil.cpu_count() or 1,
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
     }
-    return found | ({"gpu": torch.cuda.get_device_name()} if device == "cuda" else {})
+    return result | ({"gpu": torch.cuda.get_device_name()} if device == "cuda" else {})
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""The measurements of a benchmark: which there are, in which order, and how one becomes a record of the result file."""
+"""The measurements of a benchmark, in order, as records of the result file."""
 
 import dataclasses
 import logging
@@ -21,7 +21,7 @@ SCAN_ROUNDS, SCAN_WARMUP = 3, 1
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line chose; `python` runs this program's children, `peers` those of the peers."""
+    """Options of the measurements; `python` is the interpreter for this program, `peers` that for its peers."""
 
     workloads: dict[str, Workload]
     contenders: tuple[str, ...]
@@ -41,7 +41,7 @@ class Settings:
 
 
 def measurements(settings: Settings) -> Iterator[dict[str, Any]]:
-    """What was asked for."""
+    """Yield the records of all selected measurements."""
     if settings.comparisons:
         yield from comparisons(settings)
     if settings.scans:
@@ -49,7 +49,7 @@ def measurements(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Every contender once per repeat, taking turns: what the machine does over the minutes hits all of them alike."""
+    """Measure every contender once per repeat, in turns, so that changes of the machine's speed affect all of them."""
     for repeat in range(settings.repeats):
         for name, workload in settings.workloads.items():
             if "ours" in settings.contenders and settings.device == "cpu":
@@ -61,7 +61,7 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def scans(settings: Settings) -> Iterator[dict[str, Any]]:
-    """This program alone, one process: other cohort sizes, other widths of the network."""
+    """Measure this program alone, in one process, with other cohort sizes and network widths."""
     for name, workload in settings.workloads.items():
         config = workload.config(max(SCAN_ROUNDS, (workload.ours or 0) // 10))
         changes = [{"cohort": cohort} for cohort in COHORTS if cohort <= config.partition.options["clients"]]
@@ -93,7 +93,7 @@ def _task(settings: Settings, contender: str, config: RunConfig, warmup: int) ->
 
 
 def _kernels(settings: Settings, workload: Workload) -> dict[str, float]:
-    """The share and rate of this program's kernels, see `contenders.ours`."""
+    """Measure the share and rate of this program's kernels, see `contenders.ours`."""
     rounds = workload.ours or workload.rounds
     task = _task(settings, "ours", workload.config(rounds), min(workload.warmup, rounds - 2))
     results, _ = processes.together([["kernels", task.to_json()]], settings.python, waits=False)
@@ -101,7 +101,7 @@ def _kernels(settings: Settings, workload: Workload) -> dict[str, float]:
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A contender that fails leaves the reason in its place, the others go on."""
+    """Return a measurement, or the reason if the contender failed."""
     try:
         return measure()
     except processes.ChildFailed as error:

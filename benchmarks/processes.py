@@ -1,4 +1,4 @@
-"""Child processes of a measurement: started together, watched for their memory, read line by line."""
+"""Child processes of a measurement: started together, with their memory measured."""
 
 import contextlib
 import json
@@ -12,15 +12,15 @@ from benchmarks.contenders import INDEPENDENT
 from benchmarks.workloads import Task
 
 ROOT = Path(__file__).parent.parent
-SAMPLE_SECONDS = 0.5  # between two looks at the memory
+SAMPLE_SECONDS = 0.5  # between two samples of the memory
 
 
 class ChildFailed(RuntimeError):
-    """A child ended without a result; the message holds the end of what it wrote."""
+    """Raised if a child ends without a result; the message is the end of its output."""
 
 
 def measure(tasks: list[Task], python: str) -> dict:
-    """Run the tasks at the same time in children of `python`: their results and the peak memory of all processes together."""
+    """Run tasks at the same time in processes of `python`; returns their results and the peak of their summed memory."""
     waits = tasks[0].contender in INDEPENDENT
     extra = _workers(len(tasks)) if tasks[0].contender == "pfl" and len(tasks) > 1 else [{}] * len(tasks)
     if tasks[0].device == "cpu":  # pfl would take a GPU unasked
@@ -32,8 +32,9 @@ def measure(tasks: list[Task], python: str) -> dict:
 def together(
     arguments: list[list[str]], python: str, *, waits: bool, extra: list[dict[str, str]] | None = None
 ) -> tuple[list[dict], int]:
-    """One child per list of arguments. `waits`: each says `ready` and goes on when all have. Returns their results and the
-    peak of their summed memory in bytes."""
+    """Run one child per list of arguments; returns their results and the peak of their summed memory in bytes.
+
+    `waits`: each child prints `ready` and continues when all have."""
     extra = extra or [{}] * len(arguments)
     with contextlib.ExitStack() as stack:
         children = [stack.enter_context(_Child(a, python, e)) for a, e in zip(arguments, extra, strict=True)]
@@ -48,7 +49,7 @@ def together(
 
 
 def _workers(count: int) -> list[dict[str, str]]:
-    """The variables by which pfl's workers find each other on this machine."""
+    """Return the environment variables of pfl's workers on this machine."""
     addresses = ",".join(f"127.0.0.1:{_free_port()}" for _ in range(count))
     return [{"PFL_WORKER_RANK": str(rank), "PFL_WORKER_ADDRESSES": addresses} for rank in range(count)]
 
@@ -60,7 +61,7 @@ def _free_port() -> int:
 
 
 class _Child:
-    """`python -m benchmarks.child` with one thread; what it logs is kept for the case that it fails."""
+    """A process `python -m benchmarks.child` with one thread; keeps the end of its log for error messages."""
 
     def __init__(self, arguments: list[str], python: str, extra: dict[str, str]) -> None:
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
@@ -83,7 +84,7 @@ class _Child:
             self.log = [*self.log[-40:], line]
 
     def read(self, start: str) -> str:
-        """The next line of output that begins so."""
+        """Return the next line of output that begins with `start`."""
         for line in self.process.stdout:
             if line.startswith(start):
                 return line
@@ -113,7 +114,7 @@ class _Child:
 
 
 class _Memory:
-    """The largest sum of memory over some processes and all that they started; shared pages count once where that is told."""
+    """The peak of the summed memory of processes and their children; shared pages count once if the system reports them."""
 
     def __init__(self, roots: list[int]) -> None:
         self.roots, self.peak, self.over = roots, 0, threading.Event()
@@ -146,7 +147,7 @@ class _Memory:
 
 
 def _size(process) -> int:
-    """Proportional set size in bytes; resident size where the system does not tell it."""
+    """Return the proportional set size in bytes; the resident size if the system does not report it."""
     import psutil
 
     with contextlib.suppress(psutil.Error):

@@ -1,6 +1,6 @@
 """The measurement behind `executor: auto`: `uv run python -m benchmarks.rule`.
 
-The executors take turns on the same rounds, on random pixels; the table says which one the rule picks and what stacking gains.
+The executors take turns on the same rounds, on random pixels; the table shows the rule's choice and the gain of stacking.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from fedrepro.training.executors import available, pick
 from fedrepro.training.federation import Federation
 
 IMAGES = {"mnist": (1, 28, 28), "digits": (1, 8, 8)}
-# network, width, whose images, clients, batch
+# network, width, data set of the images' shape, clients, batch size
 CASES = [
     ("logistic", 1.0, "mnist", 2, 10),
     ("logistic", 1.0, "mnist", 10, 10),
@@ -44,7 +44,7 @@ STEPS, ROUNDS = 6, 7  # local steps of a client; rounds, the first of which is n
 
 
 def case(model: str, width: float, dataset: str, clients: int, batch: int, device: torch.device) -> dict[str, Any]:
-    """Seconds per round of each executor, what the rule picks."""
+    """Measure the seconds per round of each executor; returns them with the rule's choice."""
     values = {"dataset": dataset, "partition": {"name": "iid", "clients": clients}, "model": {"name": model, "width": width}}
     values |= {"clients_per_round": clients, "rounds": ROUNDS + 1, "evaluate_every": ROUNDS + 1, "local_epochs": 1}
     values |= {"batch_size": batch, "lr": 0.01, "algorithm": {"name": "fedavg"}, "seed": 0}
@@ -59,8 +59,8 @@ def case(model: str, width: float, dataset: str, clients: int, batch: int, devic
             states[name], _ = federation.advance(states[name])  # ends with a number read from the device
             spent[name].append(time.perf_counter() - began)
     flops = federations["sequential"].flops
-    found = {name: statistics.median(seconds[1:]) for name, seconds in spent.items()}
-    return values | {"flops": flops, "seconds": found, "picked": pick(config, flops, device)}
+    medians = {name: statistics.median(seconds[1:]) for name, seconds in spent.items()}
+    return values | {"flops": flops, "seconds": medians, "picked": pick(config, flops, device)}
 
 
 def _images(name: str, count: int) -> Dataset:
@@ -70,9 +70,9 @@ def _images(name: str, count: int) -> Dataset:
 
 
 def render(result: dict[str, Any]) -> str:
-    """The page of a result."""
+    """Return a result as a Markdown page."""
     head = f"# Which executor is faster, {result['device']}\n\n{result['hardware']['processor']}, torch {result['torch']}. "
-    head += "Median seconds per round; executors taken in turns, one thread. The rule is `pick` in engine/executors.py.\n"
+    head += "Median seconds per round; executors taken in turns, one thread. The rule is `pick` in training/executors.py.\n"
     names = list(result["cases"][0]["seconds"])
     titles = ["network", "width", "images", "clients", "batch", "MFLOP a step", *names, "stacking gains", "rule picks"]
     rows = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]

@@ -1,4 +1,4 @@
-"""From raw seconds to the numbers of the table. A record is what one measurement left in the result file."""
+"""Statistics of the table from raw seconds. A record is one measurement in the result file."""
 
 import re
 import statistics
@@ -12,7 +12,7 @@ Record = dict[str, Any]
 
 
 def facts(workload: Workload) -> dict[str, Any]:
-    """What a workload is and what a round of it costs: local steps, operations, weights."""
+    """Return a workload's settings and the size of a round: local steps, operations, weights."""
     config = workload.config(workload.rounds)
     return {
         "title": workload.title,
@@ -25,12 +25,12 @@ def facts(workload: Workload) -> dict[str, Any]:
 
 
 def kind(result: dict[str, Any]) -> str:
-    """The name of the result's file: cpu, or the GPU's name in lower case."""
+    """Return the stem of the result's file: cpu, or the GPU's name in lower case."""
     return re.sub(r"[^a-z0-9]+", "-", result["hardware"].get("gpu", "cpu").lower()).strip("-")
 
 
 def round_seconds(run: Record) -> float:
-    """Seconds per round of one process: the median round without evaluation, plus a tenth of what an evaluation adds."""
+    """Return seconds per round of one process: the median round without evaluation, plus a tenth of an evaluation's time."""
     pairs = list(zip(run["seconds"], run["evaluated"], strict=True))
     plain = [seconds for seconds, evaluated in pairs if not evaluated]
     tested = [seconds for seconds, evaluated in pairs if evaluated]
@@ -42,7 +42,7 @@ def round_seconds(run: Record) -> float:
 
 
 def seconds(record: Record) -> float:
-    """Seconds per round of a measurement: of all processes together where they are runs of their own, else of the slowest."""
+    """Return seconds per round of a measurement: of all independent processes together, or of the slowest."""
     each = [round_seconds(run) for run in record["results"]]
     if record.get("contender", "ours") in INDEPENDENT:
         return 1 / sum(1 / value for value in each)
@@ -50,26 +50,26 @@ def seconds(record: Record) -> float:
 
 
 def steps_per_round(record: Record) -> float:
-    """Local steps that a round really took, all its processes together where they share one run."""
+    """Return the local steps in a round, of all processes if they share one run."""
     counted = [run["steps"] / run["rounds"] for run in record["results"]]
     return statistics.mean(counted) if record["contender"] in INDEPENDENT else sum(counted)
 
 
 def kernels(result: dict[str, Any], workload: str) -> dict[str, float] | None:
-    """The median share of this program's processor time inside kernels, and their operations per second, over the turns."""
+    """Return medians of the share of this program's processor time inside kernels, and of their operations per second."""
     turns = [record["kernels"] for record in result.get("kernels", ()) if record["workload"] == workload]
     return {key: statistics.median(turn[key] for turn in turns) for key in ("share", "rate")} if turns else None
 
 
 def measured(records: Iterable[Record]) -> str:
-    """When, and at which commits."""
-    found = sorted({(record["date"], record["commit"]) for record in records})
-    return ", ".join(f"{date} at {commit}" for date, commit in found)
+    """Return the dates and commits of measurements."""
+    commits = sorted({(record["date"], record["commit"]) for record in records})
+    return ", ".join(f"{date} at {commit}" for date, commit in commits)
 
 
 def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str, Any]]:
-    """One row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours,
-    memory in bytes, accuracy by round."""
+    """Return a row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours, memory in
+    bytes, accuracy by round."""
     chosen = [r for r in result["measurements"] if (r["workload"], r["processes"]) == (workload, processes)]
     names = list(dict.fromkeys(record["contender"] for record in chosen))
     made = [_row([r for r in chosen if r["contender"] == name]) for name in names]
@@ -104,13 +104,13 @@ def _row(records: list[Record]) -> dict[str, Any]:
 
 
 def _common_round(made: list[dict[str, Any]]) -> int | None:
-    """The last round after which all of them were evaluated."""
+    """Return the last round after which all contenders were evaluated."""
     curves = [set(row["curve"]) for row in made if "curve" in row]
     return max(set.intersection(*curves), default=None) if curves else None
 
 
 def line(record: Record) -> str:
-    """A measurement in a few words, for the log."""
+    """Return one line about a measurement for the log."""
     if "kernels" in record:
         return f"{record['workload']}: {record['kernels']['share']:.0%} of the time in kernels"
     about = _words(record.get("change", {}).items()) or f"{record['contender']}, {record['processes']} processes"

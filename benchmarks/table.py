@@ -1,4 +1,4 @@
-"""A result file as a page of Markdown tables; needs nothing but the file."""
+"""Markdown page of a result file."""
 
 import statistics
 from typing import Any
@@ -12,11 +12,11 @@ TITLES = {
     "flower": "Flower simulation",
     "pfl": "pfl-research",
 }
-FAR = 0.05  # accuracies further apart than this are pointed at
+FAR = 0.05  # difference of accuracies that gets a note
 
 
 def render(result: dict[str, Any]) -> str:
-    """The whole page."""
+    """Return the page."""
     parts = [_head(result)]
     for name, described in result["workloads"].items():
         parts += [_workload(name, described), _kernels(result, name), _comparison(result, name), _scans(result, name)]
@@ -52,7 +52,7 @@ def _workload(name: str, described: dict[str, Any]) -> str:
 
 
 def _kernels(result: dict[str, Any], name: str) -> str:
-    """How much of its time this program computes, and how fast."""
+    """Return a sentence on the share of time in kernels and their speed."""
     found = summary.kernels(result, name)
     if not found:
         return ""
@@ -90,21 +90,21 @@ def _row(count: int, row: dict[str, Any]) -> str:
 
 
 def _notes(described: dict[str, Any], count: int, found: list[dict[str, Any]]) -> list[str]:
-    """Where the contenders did not do the same work or did not learn alike."""
+    """Return notes on contenders that did other work or reached other accuracies."""
     steps = described["steps"]
     notes = [
         f"- {TITLES[row['contender']]}, {count} process(es): {row['steps']:g} local steps a round instead of {steps}."
         for row in found
         if "steps" in row and round(row["steps"]) != steps
     ]
-    known = [row["accuracy"] for row in found if row["accuracy"] is not None]
-    if known and max(known) - min(known) > FAR:
-        notes.append(f"- {count} process(es): the accuracies lie {max(known) - min(known):.1%} apart.")
+    accuracies = [row["accuracy"] for row in found if row["accuracy"] is not None]
+    if accuracies and max(accuracies) - min(accuracies) > FAR:
+        notes.append(f"- {count} process(es): the accuracies lie {max(accuracies) - min(accuracies):.1%} apart.")
     return notes
 
 
 def _scans(result: dict[str, Any], name: str) -> str:
-    """Cohort size and width, this program alone, one process."""
+    """Return the table of scans over cohort size and width."""
     records = [record for record in result["scans"] if record["workload"] == name]
     if not records:
         return ""

@@ -1,4 +1,4 @@
-"""The workloads, what one round of each consists of, and the variants that the scans run."""
+"""Workloads, the size of their rounds, and their variants in scans."""
 
 import dataclasses
 import json
@@ -32,14 +32,14 @@ class Workload(Frozen):
     ours: Count | None = None
 
     def config(self, rounds: int, seed: int = SEED) -> RunConfig:
-        """The training as this program's own settings."""
+        """Return the training as a run's config."""
         fixed = {"rounds": rounds, "evaluate_every": EVALUATE_EVERY, "seed": seed}
         return parse(RunConfig, self.training | fixed, "workloads.yaml")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What one child process is to do. `rank` of `processes`; `device` is cpu or cuda; `data` the folder of prepared data."""
+    """The task of a child process, `rank` of `processes`; `device` is cpu or cuda, `data` the folder of data sets."""
 
     contender: str
     config: RunConfig
@@ -61,12 +61,12 @@ class Task:
 
 
 def read(path: Path = FILE) -> dict[str, Workload]:
-    """Every workload by its name."""
+    """Read all workloads, by name."""
     return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in strict_yaml.read(path).items()}
 
 
 def variant(config: RunConfig, cohort: int | None = None, width: float | None = None) -> RunConfig:
-    """The same training with another cohort size or another width of the network."""
+    """Return the config with another cohort size or network width."""
     values = config.model_dump(mode="json")
     if cohort is not None:
         values["clients_per_round"] = cohort
@@ -76,27 +76,28 @@ def variant(config: RunConfig, cohort: int | None = None, width: float | None = 
 
 
 def images_per_client(config: RunConfig) -> float:
-    """Mean number of training images of a client."""
+    """Return the mean number of training images of a client."""
     _, train, _ = datasets.extent(config.dataset)
     return (config.train_images or train) / config.partition.options["clients"]
 
 
 def steps(config: RunConfig) -> int:
-    """Local steps in a round, where all clients have equally many images (true of every workload here)."""
+    """Count the local steps in a round of clients with equally many images, as in every workload here."""
     batches = -(-round(images_per_client(config)) // config.batch_size)
     return config.clients_per_round * config.local_epochs * batches
 
 
 def network(config: RunConfig) -> models.Net:
-    """The network with the initial weights that this program gives it."""
+    """Build the network with this program's initial weights."""
     shape, _, _ = datasets.extent(config.dataset)
     classes = datasets.classes(config.dataset)
     return models.build(config.model, shape, len(classes), rng.generator(config.seed, "weights"))
 
 
 def operations(config: RunConfig) -> dict[str, float]:
-    """Floating-point operations (a multiply-add is two) of a round's training and of one evaluation on the whole test set,
-    counted on the network itself; what is not a convolution or a matrix product is not counted."""
+    """Count the floating-point operations of a round's training and of one evaluation on the whole test set.
+
+    A multiply-add is two operations; only convolutions and matrix products are counted."""
     shape, _, test = datasets.extent(config.dataset)
     net = network(config)
     images, labels = torch.zeros(config.batch_size, *shape), torch.zeros(config.batch_size, dtype=torch.int64)
@@ -112,5 +113,5 @@ def operations(config: RunConfig) -> dict[str, float]:
 
 
 def weights(config: RunConfig) -> int:
-    """Trained numbers of the network."""
+    """Count the network's trained weights."""
     return sum(parameter.numel() for parameter in network(config).parameters())

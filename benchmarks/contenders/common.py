@@ -1,4 +1,4 @@
-"""What all contenders share: the same tensors, the same network, the same objective, the same evaluation."""
+"""Data, network, objective and evaluation that all contenders share."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -19,12 +19,12 @@ from fedrepro.data.partitions import Partition
 from fedrepro.runs.paths import Paths
 from fedrepro.training.batches import augmentation, precision
 
-CHUNK = 500  # images per forward pass of an evaluation, as the engine has it
+CHUNK = 500  # images per forward pass of an evaluation
 
 
 @dataclass(frozen=True)
 class Material:
-    """Data on the device: images as floats, scaled unless they are augmented, and which belong to whom."""
+    """Data on the device and their partition; images are floats, scaled unless they are augmented."""
 
     dataset: Dataset
     partition: Partition
@@ -34,13 +34,13 @@ class Material:
     test_y: Tensor
 
     def of(self, client: int) -> tuple[Tensor, Tensor]:
-        """A client's training images and labels, copied."""
+        """Return copies of a client's training images and labels."""
         index = torch.from_numpy(self.partition.train_indices(client, 1))
         return self.train_x[index], self.train_y[index]
 
 
-def drawn(config: RunConfig, folder: str) -> tuple[Dataset, Partition]:
-    """The prepared data set and the partition of the run."""
+def load_partitioned(config: RunConfig, folder: str) -> tuple[Dataset, Partition]:
+    """Return the prepared data set and the run's partition."""
     dataset = datasets.load(Paths(Path(folder)).prepared(config.dataset))
     return dataset, partitions.for_run(config, dataset)
 
@@ -49,7 +49,7 @@ def drawn(config: RunConfig, folder: str) -> tuple[Dataset, Partition]:
 def _material(text: str) -> Material:
     task = Task.from_json(text)
     config, device = task.config, task.device
-    dataset, partition = drawn(config, task.data)
+    dataset, partition = load_partitioned(config, task.data)
     train, test = partitions.subset(dataset, config.train_images, config.test_images)
 
     def scaled(images: Tensor) -> Tensor:
@@ -63,12 +63,12 @@ def _material(text: str) -> Material:
 
 
 def material(task: Task) -> Material:
-    """The data of a task, loaded once per process."""
+    """Return the data of a task, loaded once per process."""
     return _material(task.to_json())
 
 
 def preparation(task: Task, data: Material) -> Callable[[Tensor], Tensor]:
-    """What happens to a batch before the network sees it: nothing, or the workload's augmentation on the whole batch."""
+    """Return the function that prepares a batch for the network: the workload's augmentation, if any."""
     config = task.config
     if not config.augment:
         return lambda images: images
@@ -79,7 +79,7 @@ def preparation(task: Task, data: Material) -> Callable[[Tensor], Tensor]:
 
 
 def objective(config: RunConfig) -> Callable[[nn.Module, Tensor, Tensor], Tensor]:
-    """The local loss of a batch as a function of network, images and labels."""
+    """Return the local loss of a batch as a function of network, images and labels."""
     if config.algorithm.name == "fedavg":
         return lambda net, images, labels: F.cross_entropy(net(images).logits, labels)
     if config.algorithm.name == "fedmax":

@@ -18,7 +18,7 @@ from benchmarks.workloads import Task
 
 
 def run(task: Task, clock: Clock) -> None:
-    """`task.config.rounds` server rounds on `task.processes` actors."""
+    """Train `task.config.rounds` server rounds on `task.processes` actors."""
     torch.set_num_threads(1)
     gpus = 1 / task.processes if task.device == "cuda" else 0
     backend = {
@@ -56,7 +56,7 @@ def _server(task: Task, clock: Clock) -> ServerApp:
 
 
 class _Counting(FedAvg):
-    """Flower's strategy; adds up the steps that the clients report and fails where a client failed."""
+    """Flower's strategy, which also sums the steps that clients report and fails if a client failed."""
 
     def __init__(self, clock: Clock, **options) -> None:
         super().__init__(**options)

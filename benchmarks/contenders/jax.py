@@ -1,4 +1,4 @@
-"""The loop that an expert would write in JAX: one compiled round, which scans over local steps.
+"""An expert's loop in JAX: one compiled round, which scans over local steps.
 
 The clients of a round are a batch axis (`vmap`) for the logistic model. Their convolutions would become grouped ones, for which
 XLA has no fast kernel on a processor: the clients of a convolutional network are mapped one after the other (`lax.map`).
@@ -50,7 +50,7 @@ def _pairs(data: common.Material) -> tuple:
 
 
 def _scores(weights: Weights, images: Any) -> Any:
-    """The scores (B, classes) of images (B, C, H, W) by the MNIST networks: two convolutions and a dense layer, or none."""
+    """Return the scores (B, classes) of images (B, C, H, W) by logistic regression or the MNIST network."""
     import jax
     from jax import lax
 
@@ -66,7 +66,7 @@ def _scores(weights: Weights, images: Any) -> Any:
 
 
 def _round(config: Any, images: Any, labels: Any) -> Any:
-    """A compiled function of the global weights, the clients' images (clients, n) and their keys: the mean of their weights."""
+    """Return a compiled function of global weights, clients' image indices (clients, n) and keys: the clients' mean weights."""
     import jax
     from jax import numpy as jnp
 
@@ -94,7 +94,7 @@ def _round(config: Any, images: Any, labels: Any) -> Any:
 
 
 def _correct(images: Any, labels: Any) -> Any:
-    """A compiled function of the weights: the share of the test images classified correctly, 0..1."""
+    """Return a compiled function of weights: the share of correctly classified test images, 0..1."""
     import jax
 
     batches = images.reshape(-1, math.gcd(IMAGES, len(labels)), *images.shape[1:])

@@ -1,4 +1,4 @@
-"""The loop that one would write first: a copy of the model and a DataLoader per client, then the mean of the weights."""
+"""A simple loop: a copy of the model and a DataLoader per client, then the mean of the weights."""
 
 import copy
 
@@ -12,7 +12,7 @@ from benchmarks.workloads import Task
 
 
 def run(task: Task, clock: Clock) -> None:
-    """`task.config.rounds` rounds of federated averaging."""
+    """Train `task.config.rounds` rounds of federated averaging."""
     torch.set_num_threads(1)
     torch.manual_seed(task.config.seed)
     data, net = common.material(task), common.fresh(task)
@@ -30,7 +30,7 @@ def run(task: Task, clock: Clock) -> None:
 
 
 def _train(task: Task, net: nn.Module, dataset: TensorDataset, prepare, loss) -> int:
-    """Local epochs in place; returns the number of steps."""
+    """Train local epochs in place; returns the number of steps."""
     net.train()
     optimiser = common.optimiser(task.config, net.parameters())
     batches = DataLoader(dataset, batch_size=task.config.batch_size, shuffle=True)

@@ -1,19 +1,19 @@
-"""This program's engine, as a training run uses it."""
+"""This program, as in a training run."""
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.clock import Clock
-from benchmarks.contenders.common import drawn
+from benchmarks.contenders.common import load_partitioned
 from benchmarks.workloads import Task, operations, steps
 from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
 
-KERNELS = ("conv", "mm", "linear", "pool")  # what the operators of convolution, matrix product and pooling are called
+KERNELS = ("conv", "mm", "linear", "pool")  # parts of the names of convolution, matrix product and pooling operators
 
 
 def run(task: Task, clock: Clock) -> None:
-    """`task.config.rounds` rounds; the steps are those that the batches of the partition make."""
+    """Train `task.config.rounds` rounds; steps are counted from the sizes of the clients."""
     federation = _federation(task)
     state, row = federation.start()
     clock.mark(row["test_accuracy"])
@@ -46,4 +46,4 @@ def kernels(task: Task) -> dict[str, float]:
 
 def _federation(task: Task) -> Federation:
     chosen = {} if task.executor == "auto" else {"executor": task.executor}
-    return Federation(task.config, *drawn(task.config, task.data), pick_device(task.device), **chosen)
+    return Federation(task.config, *load_partitioned(task.config, task.data), pick_device(task.device), **chosen)

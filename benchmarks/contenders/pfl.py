@@ -1,4 +1,4 @@
-"""pfl-research: federated averaging on its simulated backend, set up as its own image benchmarks are.
+"""pfl-research: federated averaging on its simulated backend, set up like its own image benchmarks.
 
 Two processes are two workers of one run, joined by torch.distributed; the parent sets the variables that pfl reads.
 """
@@ -27,7 +27,7 @@ from benchmarks.workloads import Task
 
 
 class _Evaluation(CentralEvaluationCallback):
-    """pfl's own evaluation, shared by the workers, after the rounds in which everybody evaluates."""
+    """pfl's own evaluation, shared by the workers, after the rounds with an evaluation."""
 
     def __init__(self, clock: Clock, dataset: Dataset, params: NNEvalHyperParams) -> None:
         super().__init__(dataset, params)
@@ -48,7 +48,7 @@ class _Evaluation(CentralEvaluationCallback):
 
 
 class _Timer(TrainingProcessCallback):
-    """Marks the clock when all of a round is done; comes after the evaluation."""
+    """Callback that marks the clock after a round and its evaluation."""
 
     def __init__(self, clock: Clock, evaluation: _Evaluation) -> None:
         self.clock, self.evaluation = clock, evaluation
@@ -59,12 +59,12 @@ class _Timer(TrainingProcessCallback):
 
 
 def run(task: Task, clock: Clock) -> None:
-    """`task.config.rounds` central iterations."""
+    """Train `task.config.rounds` central iterations."""
     torch.set_num_threads(1)
     torch.manual_seed(task.config.seed)
     np.random.seed(task.config.seed)
     config, data = task.config, common.material(task)
-    net = _equipped(task, common.fresh(task), data, clock)
+    net = _with_pfl_methods(task, common.fresh(task), data, clock)
     create = functools.partial(_local_optimiser, config)
     model = PyTorchModel(net, local_optimizer_create=create, central_optimizer=torch.optim.SGD(net.parameters(), 1.0))
     users = {client: list(data.of(client)) for client in range(data.partition.clients)}
@@ -94,13 +94,13 @@ def _local_optimiser(config, parameters, lr: float) -> torch.optim.SGD:
 
 
 def _sampler(task: Task):
-    """The same cohorts as everybody's; every worker draws the whole sequence and takes its share."""
+    """Return a sampler of the cohorts that all contenders use; every worker draws the whole sequence and takes its share."""
     cohorts = (client for round in range(1, task.config.rounds + 1) for client in common.cohort(task, round))
     return lambda: next(cohorts)
 
 
-def _equipped(task: Task, net: nn.Module, data: common.Material, clock: Clock) -> nn.Module:
-    """The network with the two methods that pfl asks of it."""
+def _with_pfl_methods(task: Task, net: nn.Module, data: common.Material, clock: Clock) -> nn.Module:
+    """Add the two methods that pfl needs to the network."""
     prepare, objective = common.preparation(task, data), common.objective(task.config)
 
     def loss(self: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
