@@ -84,11 +84,11 @@ def test_momentum_that_is_kept_knows_no_rounds(nesterov):
     """Of one client and full batches: two rounds are one of as many epochs; where each round begins without, they are not."""
     settings = {"partition": {"clients": 1}, "clients_per_round": 1, "batch_size": 80, "momentum": 0.9, "nesterov": nesterov}
     whole = advance(federation(config(**settings, rounds=1, local_epochs=6)), 1)[0].weights
-    kept, anew = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
+    kept, reset = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
                   for keep in (True, False))  # fmt: skip
     assert_close(kept.weights, whole, 1e-12)
-    assert max((anew.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
-    assert not anew.clients and len(kept.clients[0].tensors) == len(whole)
+    assert max((reset.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
+    assert not reset.clients and len(kept.clients[0].tensors) == len(whole)
 
 
 def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
@@ -520,9 +520,9 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
     algorithm, scene, own, _ = three_layers(name, options)
     batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
-    feed = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, start=scene.received, velocity={})
+    client = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, start=scene.received, velocity={})
     executor = Sequential(algorithm, config(batch_size=6), None)
-    [(trained, loss, _)] = executor.train(scene.received, [feed], 0.5, algorithm.trained)
+    [(trained, loss, _)] = executor.train(scene.received, [client], 0.5, algorithm.trained)
     at, losses = in_numpy(scene)._replace(training=True), []
     w = {key: at.received[key] for key in algorithm.names}
     for _ in range(2):
@@ -591,7 +591,7 @@ def test_mmd_in_single_precision(shift):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_golden_results(name):
     """Every algorithm, three rounds in float64: fails when any line that computes a number begins to compute another. Written
-    anew only for the methods that the variable FEDREPRO_UPDATE_GOLDEN names."""
+    again only for the methods that the variable FEDREPRO_UPDATE_GOLDEN names."""
     path = GOLDEN / f"{name}.json"
     stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     found = golden(name, stored.get("options", {}), stored.get("settings", {}))

@@ -248,7 +248,7 @@ def test_two_rounds_of_the_server_by_hand(name, options, by_hand, norm):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_five_rounds_lower_the_loss(name):
-    """Of classes that can be told apart: whoever goes the wrong way anywhere ends above where he began."""
+    """Of classes that can be separated: a step in a wrong direction ends with a higher loss."""
     settings = {"model": {"width": 0.2}, "pixel_scaling": "standardised", "rounds": 5, "local_epochs": 3, "batch_size": 10}
     run = config(algorithm={"name": name}, precision="float32", **settings)
     _, rows = advance(federation(run, images(train=120, classes=4)))

@@ -194,7 +194,7 @@ def test_normalisation_starts_as_the_identity(norm):
 
 
 def test_a_network_remembers_how_it_started():
-    """So that what a method adds to it, or draws anew, starts alike."""
+    """So that what a method adds to it, or draws again, has the same initial distribution."""
     net = build("mnist_cnn", GREY, arch="code", width=0.1)
     fused = fusing(net)
     assert net.init == fused.init == "truncated_normal"

@@ -51,11 +51,11 @@ def _convolution(x, weight, padding, stride, dilation, groups, *_):
 
 def _slopes(slope, x, weight, bias, stride, padding, dilation, transposed, more, groups, wanted):
     """Two kernels at most; the bias's is a sum of its own."""
-    for name, asked in zip(("of the inputs", "of the weights"), wanted, strict=False):
-        if asked:
+    for name, needed in zip(("of the inputs", "of the weights"), wanted, strict=False):
+        if needed:
             _kernel(f"convolution's slope {name}")
     found = (torch.empty_like(x), torch.empty_like(weight))
-    parts = [tensor if asked else None for tensor, asked in zip(found, wanted, strict=False)]
+    parts = [tensor if needed else None for tensor, needed in zip(found, wanted, strict=False)]
     return *parts, slope.sum((0, 2, 3)) if wanted[2] else None
 
 

@@ -111,7 +111,7 @@ def main() -> None:
     for name, settings, shape, executor in cases():
         try:
             found[name] = tried(settings, shape, executor)
-        except Exception as error:  # told by the test of this case
+        except Exception as error:  # reported by the test of this case
             found[name] = {"wrong": [f"{type(error).__name__}: {error}"]}
     json.dump(found, sys.stdout, indent=1)
 

@@ -50,7 +50,7 @@ def one(**changes) -> Params:
 def finish(run: Run, text: str = ROWS, **changes) -> Run:
     """As if it had been trained, or kept if its folder would be below `results/kept`. `changes`: what it says."""
     rows = list(csv.DictReader(io.StringIO(text)))
-    told = {
+    record = {
         "status": "finished",
         "rounds": len(rows) - 1,
         "weights": 7,
@@ -58,8 +58,12 @@ def finish(run: Run, text: str = ROWS, **changes) -> Run:
         "bytes_up": 9,
         "metrics": sha256(text),
     }
-    told |= {"run": run.id, "data": run.data, "code": run.code}
-    texts = {"config": run.config_record() | {"dataset": "some data"}, "timing": {"rounds": 1, "seconds": 2.0}, "summary": told}
+    record |= {"run": run.id, "data": run.data, "code": run.code}
+    texts = {
+        "config": run.config_record() | {"dataset": "some data"},
+        "timing": {"rounds": 1, "seconds": 2.0},
+        "summary": record,
+    }
     texts["environment"] = {"commit": run.code, "device": "cpu", "executor": "plain", "hardware": "a chip", "torch": "2.8"}
     texts = {name: {key: changes.get(key, value) for key, value in values.items()} for name, values in texts.items()}
     if is_kept(run.folder):

@@ -113,10 +113,10 @@ def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
 def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
     """Weights and mean loss of these clients after their local training in a round."""
     work = RoundExecution(federation, State(round - 1, {}, {}), {})
-    asked = work.create_task(received, lr=lr)
-    feeds = [work.client_batches(work.client(client, asked), asked) for client in clients]
-    ends = federation.executor.train(received, feeds, lr, federation.algorithm.trained)
-    return [(weights, loss) for weights, loss, _ in ends]
+    task = work.create_task(received, lr=lr)
+    batches = [work.client_batches(work.client(client, task), task) for client in clients]
+    results = federation.executor.train(received, batches, lr, federation.algorithm.trained)
+    return [(weights, loss) for weights, loss, _ in results]
 
 
 def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:

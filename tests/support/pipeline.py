@@ -62,18 +62,18 @@ def begun(folder: Path, *arguments: str) -> subprocess.Popen:
 def snakemake(folder: Path, environment: dict[str, str], *arguments: str, seconds: float = 900) -> tuple[int | None, str]:
     """`python -m snakemake` in this folder: how it ended (None: not within these seconds), and what it printed."""
     with tempfile.TemporaryDirectory() as aside:
-        told = Path(aside) / "told"
-        process = SERVER.Process(target=_start, args=(folder, environment, told, arguments))
+        output = Path(aside) / "output"
+        process = SERVER.Process(target=_start, args=(folder, environment, output, arguments))
         process.start()
         process.join(seconds)
         code = process.exitcode
         process.kill()
         process.join()
-        return code, told.read_text(encoding="utf-8")
+        return code, output.read_text(encoding="utf-8")
 
 
-def _start(folder: Path, environment: dict[str, str], told: Path, arguments: tuple[str, ...]) -> None:
-    with told.open("w", encoding="utf-8") as file:
+def _start(folder: Path, environment: dict[str, str], output: Path, arguments: tuple[str, ...]) -> None:
+    with output.open("w", encoding="utf-8") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
     os.chdir(folder)

@@ -41,10 +41,10 @@ def waits(missing: int, total: int) -> MissingReason:
 
 def record(algorithm: str, seed: int, curve: list[float], status: str | None, dataset: str) -> dict:
     rounds = len(curve) - 1
-    told = {"run": f"mnist-{algorithm}-s{seed}-abc", "kept": False, "dataset": dataset, "seed": seed, "rounds": rounds}
-    told |= {"status": status or "finished", "weights": 10, "bytes_down": 1_500_000 * rounds, "bytes_up": 500_000 * rounds}
-    told |= {"data": "d" * 64, "code": "c0de", "commit": "c0ffee", "device": "cpu", "hardware": "a chip", "torch": "2.8"}
-    return told | {"precision": "float32", "executor": "sequential"}
+    result = {"run": f"mnist-{algorithm}-s{seed}-abc", "kept": False, "dataset": dataset, "seed": seed, "rounds": rounds}
+    result |= {"status": status or "finished", "weights": 10, "bytes_down": 1_500_000 * rounds, "bytes_up": 500_000 * rounds}
+    result |= {"data": "d" * 64, "code": "c0de", "commit": "c0ffee", "device": "cpu", "hardware": "a chip", "torch": "2.8"}
+    return result | {"precision": "float32", "executor": "sequential"}
 
 
 def unfinished(found: Results, label: str) -> Results:

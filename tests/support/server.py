@@ -7,8 +7,8 @@ from support.files import damage
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or begins anew whatever is asked for (False);
-    the next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
+    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or answers from the start (False); the
+    next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

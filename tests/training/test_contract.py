@@ -251,24 +251,24 @@ def test_a_method_may_own_its_round(executor):
 
 
 def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
-    """Of 20 images in batches of 8 two epochs are six steps, one is three: so its clients train, so its method is told. The
+    """Of 20 images in batches of 8 two epochs are six steps, one is three: so its clients train, so its method sees. The
     round's loss is the mean over the trainings of all its phases."""
-    fed, feed, steps, rates, losses = federation(config()), RoundExecution.client_batches, [], [], []
+    fed, original, steps, rates, losses = federation(config()), RoundExecution.client_batches, [], [], []
     start, _ = fed.start()
     fed.algorithm.__class__ = TwoPhases
 
-    def fed_to(work, client, asked):
-        found = feed(work, client, asked)
+    def watch_batches(work, client, task):
+        found = original(work, client, task)
         steps.append((client.steps, len(found.sizes)))
         return found
 
-    def trained(received, feeds, lr, names, train=fed.executor.train):
+    def trained(received, trainings, lr, names, train=fed.executor.train):
         rates.append(lr)
-        for weights, loss, velocity in train(received, feeds, lr, names):
+        for weights, loss, velocity in train(received, trainings, lr, names):
             losses.append(loss.item())
             yield weights, loss, velocity
 
-    monkeypatch.setattr(RoundExecution, "client_batches", fed_to)
+    monkeypatch.setattr(RoundExecution, "client_batches", watch_batches)
     monkeypatch.setattr(fed.executor, "train", trained)
     _, row = fed.advance(start)
     assert steps == [(6, 6)] * 3 + [(3, 3)] and rates == [0.05, 0.1]
@@ -319,12 +319,12 @@ def test_every_measure_has_its_column_and_value():
     assert row["initial_accuracy"] == pytest.approx(np.mean([before[number] for number in cohort]))
     assert row["initial_accuracy_all"] == pytest.approx(np.mean(list(before.values())))
     work = RoundExecution(fed, state, {})
-    feeds = [
+    trainings = [
         work.client_batches(work.client(number), work.create_task(state.weights, phase=phase))
         for number in range(4)
         for phase in ([""] if number in cohort else [OTHERS])
     ]
-    ends = fed.executor.train(state.weights, feeds, fed.lr(2), fed.algorithm.trained)
+    ends = fed.executor.train(state.weights, trainings, fed.lr(2), fed.algorithm.trained)
     found = [scores(fed, weights, *own[number])[0] for number, (weights, *_) in enumerate(ends)]
     assert row["personal_accuracy_all"] == pytest.approx(np.mean(found)) and np.mean(found) > np.mean(list(before.values()))
     assert row["personal_accuracy"] == pytest.approx(np.mean([found[number] for number in cohort]))
@@ -337,11 +337,11 @@ def test_every_measure_has_its_column_and_value():
 @pytest.mark.parametrize("participants", [3, 4])
 def test_all_clients_are_measured_after_training_of_their_own(participants, monkeypatch):
     """With everyone in the cohort both are the same; who takes part is not trained again, the others are, with other draws."""
-    trained, feed = [], RoundExecution.client_batches
+    trained, original = [], RoundExecution.client_batches
     monkeypatch.setattr(
         RoundExecution,
         "client_batches",
-        lambda self, client, asked: trained.append((client.number, asked.phase)) or feed(self, client, asked),
+        lambda self, client, task: trained.append((client.number, task.phase)) or original(self, client, task),
     )
     measures = ["personal_accuracy", "personal_accuracy_all"]
     fed = federation(config(measures=measures, clients_per_round=participants))

@@ -42,7 +42,7 @@ def rounds(library) -> dict:
 
 @pytest.fixture(scope="module")
 def stored(rounds) -> dict:
-    """The numbers of launches that were seen last; written anew where the variable FEDREPRO_UPDATE_GOLDEN says so."""
+    """The numbers of launches that were seen last; rewritten if the variable FEDREPRO_UPDATE_GOLDEN says so."""
     if "launches" in os.environ.get("FEDREPRO_UPDATE_GOLDEN", "").split(","):
         found = {name: {key: value for key, value in case.items() if key != "wrong"} for name, case in rounds.items()}
         lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(case)}" for name, case in found.items())
@@ -130,7 +130,7 @@ json.dump([train(2 * 2**30), library.pretended_peak(), train(2**28)], sys.stdout
 def test_a_stack_keeps_within_its_memory(library):
     """50 clients with batches of 100 on pfl-research's CNN, as one stack 4.6 GiB; where memory is full all the same, one
     message says what to do."""
-    nothing, peak, told = answered(library, "-c", FULL)
+    nothing, peak, message = answered(library, "-c", FULL)
     assert nothing is None and 2**28 < peak < 2 * 2**30
     words = "memory is full on cuda, with executor stacked, 50 clients a round and batches of 100: choose executor: sequential"
-    assert told.startswith(words)
+    assert message.startswith(words)

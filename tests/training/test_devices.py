@@ -80,10 +80,10 @@ def test_a_process_takes_one_device_for_all_that_it_does(machine):
     assert devices.acquire_device("cpu").type == "cpu" and chosen == [0]
 
 
-@pytest.mark.parametrize(("there", "told"), [(2, "devices: .*2, 5"), (0, "devices: .*1, 2, 5")])
-def test_gpus_that_are_not_there(machine, there, told):
+@pytest.mark.parametrize(("there", "message"), [(2, "devices: .*2, 5"), (0, "devices: .*1, 2, 5")])
+def test_gpus_that_are_not_there(machine, there, message):
     machine(there)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         devices.acquire_device("cuda", Gpus((1, 2, 5)))
 
 

@@ -38,8 +38,8 @@ def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, t
     with pytest.raises(UserError, match=f"^{runs[1].id}: {CHANGED}$"):
         runner.train(started(runs), paths, device="cpu")
     assert tried == ["fedavg", "fedprox", "fedavg"] and not runs[1].folder.exists()
-    anew = plan_experiments(params(), paths)["p"]["two"].runs  # as the same command does
-    assert runner.train(started(anew), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
+    planned = plan_experiments(params(), paths)["p"]["two"].runs  # as the same command does
+    assert runner.train(started(planned), paths, device="cpu") == [] and tried[3:].count("fedprox") == 2
 
 
 def test_a_run_that_other_code_finished_is_over(paths, tried):

@@ -183,7 +183,7 @@ def test_an_executor_that_the_device_has_not(executor):
 
 
 def large(**changes) -> Federation:
-    """A network whose first dense layer is large enough to be rewritten: 64 maps of 3x3 onto 512 units; it records anew."""
+    """A network whose first dense layer is large enough to be rewritten: 64 maps of 3x3 onto 512 units; it records again."""
     return federation(config(model={"name": "mnist_cnn", "width": 1.0}, **changes), recordings={})
 
 

@@ -180,19 +180,19 @@ PERMUTED = {"name": "permuted", "clients": 4}
 
 def test_an_augmented_batch_by_hand():
     """Changed as pixels, then scaled, then in the client's own order; the received network sees the same; every batch and
-    every round draws anew."""
+    every round draws again."""
     settings = config(augment=("crop", "flip"), pixel_scaling="normalised", algorithm={"name": "l2"}, partition=PERMUTED)
     dataset, fed = images(), federation(settings)
     received, order = fed.start()[0].weights, fed.data.partition.permutations[2]
     for round in (1, 2):
-        feed, draws = (
+        batches, draws = (
             ClientBatches(fed.algorithm, settings, fed.data, received, 2, round),
             rng.generator(0, "augment", round, 2),
         )
-        assert len(feed.index) > 1
-        for step, index in enumerate(feed.index):
+        assert len(batches.index) > 1
+        for step, index in enumerate(batches.index):
             pixels = augmentation.apply(dataset.train_x[index].double(), settings.augment, draws)
-            seen, batch = augmentation.scale(pixels, PixelScaling(name="normalised"), dataset), feed.batch(step)
+            seen, batch = augmentation.scale(pixels, PixelScaling(name="normalised"), dataset), batches.batch(step)
             assert torch.equal(batch.images.flatten(2), seen.flatten(2)[:, :, order])
             assert torch.equal(batch.reference_outputs[0], fed.algorithm.forward(received, batch.images).logits)
 
@@ -210,8 +210,8 @@ def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
 def test_every_step_and_every_round_drops_anew():
     fed = federation(config(model={"dropout": 0.5}))
     weights = fed.start()[0].weights
-    feeds = [ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
-    (first, second), (again, _), (later, _) = ([feed.masks(step)[0] for step in (0, 1)] for feed in feeds)
+    trainings = [ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
+    (first, second), (again, _), (later, _) = ([batches.masks(step)[0] for step in (0, 1)] for batches in trainings)
     assert torch.equal(first, again) and not torch.equal(first, second) and not torch.equal(first, later)
     (alone,) = models.dropout_masks(fed.algorithm.net, 8, rng.generator(0, "dropout", 1, 0))
     assert torch.equal(first, alone)  # from a generator of their own, not that of the batches
@@ -224,10 +224,10 @@ def test_each_seed_has_its_own_start_and_its_own_draws():
     starts = [fed.start()[0].weights for fed in (one, other)]
     for name in ("extractor.conv1.layer.weight", "head.weight", "fusion.convolution.weight"):
         assert not torch.equal(starts[0][name], starts[1][name]), name
-    feeds = [ClientBatches(one.algorithm, each, one.data, starts[0], 0, 1) for each in settings]
-    orders = [torch.cat(feed.index) for feed in feeds]
+    trainings = [ClientBatches(one.algorithm, each, one.data, starts[0], 0, 1) for each in settings]
+    orders = [torch.cat(batches.index) for batches in trainings]
     assert torch.equal(*(order.sort().values for order in orders)) and not torch.equal(*orders)
-    assert not torch.equal(*(feed.masks(0)[0] for feed in feeds))
+    assert not torch.equal(*(batches.masks(0)[0] for batches in trainings))
 
 
 @pytest.mark.parametrize(("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect"), ("flip", None)])
@@ -338,8 +338,8 @@ def test_redrawn_classes_reach_training():
     start, parts = fed.start()[0], fed.data.partition
     for round in range(1, 6):
         own = parts.train_indices(0, round).tolist()
-        feed = ClientBatches(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
-        assert sorted(set(torch.cat(list(feed.index)).tolist())) == sorted(own)
+        batches = ClientBatches(fed.algorithm, fed.config, fed.data, start.weights, 0, round)
+        assert sorted(set(torch.cat(list(batches.index)).tolist())) == sorted(own)
         client = RoundExecution(fed, replace(start, round=round - 1), {}).client(0)
         assert client.classes().nonzero().flatten().tolist() == parts.parts_of(0, round)
         assert sorted(torch.cat([batch.labels for batch in client.batches()]).tolist()) == sorted(
@@ -348,7 +348,7 @@ def test_redrawn_classes_reach_training():
 
 
 def test_own_test_images_are_those_of_the_round():
-    """Dealt anew every round: what a client was measured on in round 1 says nothing about its images of today."""
+    """Drawn again in every round: what a client was measured on in round 1 says nothing about its images of today."""
     deals = {"name": "classes", "clients": 5, "redraw": True}
     fed = federation(config(partition=deals, clients_per_round=1, rounds=6))
 

@@ -11,7 +11,7 @@ from fedrepro.training import devices
 CHILD = """
 import ctypes, resource, sys
 from fedrepro.training.devices import disable_malloc_trim
-if sys.argv[1] == "told":
+if sys.argv[1] == "set":
     assert disable_malloc_trim()
 take = ctypes.CDLL(None).malloc
 give = ctypes.CDLL(None).free
@@ -33,13 +33,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def faults(told: str) -> int:
-    return int(subprocess.run([sys.executable, "-c", CHILD, told], capture_output=True, text=True, check=True).stdout)
+def faults(mode: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", CHILD, mode], capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc here, whose heap this is about")
 def test_what_a_step_frees_is_there_for_the_next():
-    assert faults("told") < 100 < faults("by itself")
+    assert faults("set") < 100 < faults("by itself")
 
 
 def test_nothing_is_told_where_there_is_no_glibc(monkeypatch):

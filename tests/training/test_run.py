@@ -51,10 +51,10 @@ class Stops:
     checkpoint_seconds = 1e9
 
     def __init__(self, rounds: int = 1) -> None:
-        self.left, self.asked = rounds, []
+        self.left, self.requests = rounds, []
 
     def forbid(self, seconds: float) -> bool:
-        self.asked.append(seconds)
+        self.requests.append(seconds)
         self.left -= 1
         return self.left < 0
 
@@ -89,18 +89,19 @@ def test_a_finished_run(tmp_path):
     assert train(tmp_path / "run", settings, NOW)
     assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
 
-    rows, told = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    rows, saved = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
     state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
     assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
-    assert (told["status"], told["rounds"], told["run"], told["data"], told["code"]) == ("finished", 3, "run", "made", "code")
-    assert told["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
-    assert told["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
-    assert set(told["best"]) == set(told["final"]) - {"test_loss"}  # whose best is not its highest
-    assert told["weights"] == sum(tensor.numel() for tensor in state.weights.values())
-    assert all(told[way] == sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
+    expected = {"status": "finished", "rounds": 3, "run": "run", "data": "made", "code": "code"}
+    assert {key: saved[key] for key in expected} == expected
+    assert saved["final"]["test_accuracy"] == rows[-1]["test_accuracy"]
+    assert saved["best"]["test_accuracy"] == max(row["test_accuracy"] for row in rows)
+    assert set(saved["best"]) == set(saved["final"]) - {"test_loss"}  # whose best is not its highest
+    assert saved["weights"] == sum(tensor.numel() for tensor in state.weights.values())
+    assert all(saved[way] == sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
     assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
-    assert told["bytes_down"] > told["bytes_up"]
+    assert saved["bytes_down"] > saved["bytes_up"]
     environment = json.loads((tmp_path / "run" / "environment.json").read_text())
     assert environment["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
 
@@ -109,14 +110,14 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     """At once, then once a second at most; in a file that goes when the run is over."""
     settings = config(evaluate_every=2, rounds=4)
     assert not train(tmp_path / "run", settings, Stops(3))
-    told = json.loads((tmp_path / "run/progress.json").read_text())
-    assert told.keys() == {"round", "rounds", "measure", "value"} and (told["round"], told["rounds"]) == (0, 4)
+    saved = json.loads((tmp_path / "run/progress.json").read_text())
+    assert saved.keys() == {"round", "rounds", "measure", "value"} and (saved["round"], saved["rounds"]) == (0, 4)
     monkeypatch.setattr(progress_bar, "WRITE_SECONDS", 0.0)
     assert not train(tmp_path / "run", settings, Stops(0))
     rows = runs.read_metrics(tmp_path / "run/metrics.csv")
-    told = json.loads((tmp_path / "run/progress.json").read_text())
+    saved = json.loads((tmp_path / "run/progress.json").read_text())
     assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
-    assert (told["round"], told["measure"], told["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
+    assert (saved["round"], saved["measure"], saved["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
     assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
 
 
@@ -139,15 +140,15 @@ def test_a_deadline_stops_before_a_round_that_would_pass_it(tmp_path):
     limits = Limits(deadline=time.monotonic() + 50)
     assert limits.forbid(60) and not limits.forbid(10)
     assert not train(tmp_path / "run", config(), limits := Stops(2))
-    assert limits.asked[0] == 0 and min(limits.asked[1:]) > 0
+    assert limits.requests[0] == 0 and min(limits.requests[1:]) > 0
 
 
 def test_divergence_is_a_result(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "fedrepro"):
         assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
-    told, rows = summary(tmp_path / "run"), runs.read_metrics(tmp_path / "run" / "metrics.csv")
-    assert told["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
-    assert rows[-1]["test_accuracy"] is None and 0 <= told["final"]["test_accuracy"] <= 1
+    saved, rows = summary(tmp_path / "run"), runs.read_metrics(tmp_path / "run" / "metrics.csv")
+    assert saved["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
+    assert rows[-1]["test_accuracy"] is None and 0 <= saved["final"]["test_accuracy"] <= 1
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
     assert "diverged at round" in caplog.text and "diverged at round" in (tmp_path / "run" / "log.txt").read_text()
     assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
@@ -351,8 +352,8 @@ def test_a_full_memory_is_one_message_and_frees_itself(tmp_path, monkeypatch, ex
     error.__traceback__ = None  # as if it were nobody's any more
     assert held[0]() is None
     first = ".*executor: sequential" if executor == "stacked" else ""
-    told = f"executor {executor}, 3 clients a round and batches of 8: {first}.*--cores.*batch_size"
-    with pytest.raises(UserError, match=told):
+    message = f"executor {executor}, 3 clients a round and batches of 8: {first}.*--cores.*batch_size"
+    with pytest.raises(UserError, match=message):
         failures.raise_all()
 
 
@@ -395,7 +396,7 @@ def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monk
     advance = Federation.advance
 
     def late(*_):
-        raise ValueError("asked after a round")
+        raise ValueError("called after a round")
 
     def advanced(*given):
         monkeypatch.setattr(provenance, "current_commit", late)

@@ -24,16 +24,16 @@ UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 
 
 
 class Here(worker_pool.WorkerProcess):
-    """A helper in this process, which starts at once; what it is told and what it tells go through a stream all the same."""
+    """A worker in this process, which starts at once; its messages go through a stream all the same."""
 
     def __init__(self):
-        self.helper, self.process = None, SimpleNamespace(stdout=None)
+        self.worker, self.process = None, SimpleNamespace(stdout=None)
 
     def write(self, message):
-        if self.helper is None:
-            self.helper = Worker(_sent(message))
+        if self.worker is None:
+            self.worker = Worker(_sent(message))
         else:
-            self.process.stdout = _stream(self.helper.answer(_sent(message)))
+            self.process.stdout = _stream(self.worker.answer(_sent(message)))
 
     def end(self):
         pass
@@ -51,7 +51,7 @@ def _sent(message):
 
 
 def one_and_shared(monkeypatch, **changes):
-    """State and rows of a run on one core, and on two; the helper was asked."""
+    """State and rows of a run on one core, and on two; the worker took part."""
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     feds = [federation(config(**changes), executor="sequential", cores=cores) for cores in (1, 2)]
     found = [advance(fed) for fed in feds]
@@ -143,13 +143,13 @@ def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
 ORPHANED = """
 import sys
 from fedrepro.training.worker_pool import WorkerProcess
-helper = WorkerProcess()
-helper.write({})
-helper.write({})
+worker = WorkerProcess()
+worker.write({})
+worker.write({})
 try:
-    helper.read()
-except RuntimeError:  # it is at work: nothing is known to it
-    print(helper.process.pid, flush=True)
+    worker.read()
+except RuntimeError:  # it answers: an empty request fails
+    print(worker.process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -157,15 +157,15 @@ sys.stdin.read()
 @LINUX
 def test_a_helper_that_is_stopped_ends_with_a_run_that_was_killed():
     with subprocess.Popen([sys.executable, "-c", ORPHANED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
-        helper = int(run.stdout.readline())
-        os.kill(helper, signal.SIGSTOP)
+        worker = int(run.stdout.readline())
+        os.kill(worker, signal.SIGSTOP)
         run.kill()
     until = time.monotonic() + 20
-    while _state(helper) not in ("", "Z") and time.monotonic() < until:
+    while _state(worker) not in ("", "Z") and time.monotonic() < until:
         time.sleep(0.01)
-    ended = _state(helper) in ("", "Z")
+    ended = _state(worker) in ("", "Z")
     if not ended:
-        os.kill(helper, signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
     assert ended
 
 
@@ -181,7 +181,7 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
-    monkeypatch.setattr(fed.worker_pool.workers[0].helper.federation.algorithm, "finish", None)
+    monkeypatch.setattr(fed.worker_pool.workers[0].worker.federation.algorithm, "finish", None)
     with pytest.raises(RuntimeError, match=r"(?s)^TypeError: .*in perform"):
         fed.advance(state)
 
