@@ -69,7 +69,7 @@ class Reports:
     @property
     def overview_files(self) -> list[str]:
         """The first page of the results, over all scales; a scale that is not compared leaves it as it is."""
-        names = ("index.html", "findings.svg", "findings.png") if self.params.scale in self.compared_scales else ()
+        names = ("index.html", "findings.svg") if self.params.scale in self.compared_scales else ()
         return [str(self.folder.parent / name) for name in names]
 
     def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:

@@ -13,16 +13,18 @@ from fedrepro.report.numbers import POINTS
 from fedrepro.report.verdicts import summary
 from fedrepro.report.verdicts.rules import Status
 
+WORDS = {"yes": "supported", "no": "contradicted", "not shown": "open"}  # the same of a claim
 ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whether it is
     "yes": (Status.REPRODUCED, Status.PARTLY, Status.AGREES, Status.HOLDS),
     "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
     "not shown": (Status.UNDECIDED, Status.CALIBRATED),
 }
+TESTED = {status for statuses in ANSWERS.values() for status in statuses}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A headline claim that was tested at one scale."""
+    """A claim that was tested at one scale."""
 
     paper: str
     scale: str
@@ -35,6 +37,10 @@ class Finding:
     @property
     def answer(self) -> str:
         return next(word for word, statuses in ANSWERS.items() if self.record["verdict"] in statuses)
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.answer]
 
     @property
     def address(self) -> str:
@@ -52,13 +58,12 @@ def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]
     The first claim over the most panels comes first: it answers whether the method beats FedAvg.
     """
     findings: dict[str, list[Finding]] = {}
-    tested = {status for statuses in ANSWERS.values() for status in statuses}
     for paper in papers:
         for scale in scales:
             for record in summary.read_verdicts(reports / scale / paper):
                 if record["headline"]:
                     findings.setdefault(record["headline"], [])
-                if record["headline"] and record["verdict"] in tested:
+                if record["headline"] and record["verdict"] in TESTED:
                     findings[record["headline"]].append(Finding(paper, scale, record))
     for tested_claims in findings.values():
         tested_claims.sort(key=lambda finding: -finding.record["panels"])
@@ -81,7 +86,7 @@ def link_arxiv(reference: str) -> Markup:
 
 
 def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:
-    """Write `reports/index.html` and its forest plot, `findings.svg` and `findings.png`.
+    """Write `reports/index.html` and its forest plot, `findings.svg`.
 
     Args:
         reports: the folder that holds one folder for each scale.
@@ -92,8 +97,9 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
 
     scales = [scale for scale in scales if (reports / scale).is_dir()]
     findings = collect_findings(reports, papers, scales)
-    differences = {method: [one for one in tested if one.is_difference] for method, tested in findings.items()}
-    _forest.draw(differences, reports / "findings")
+    tested = [finding for of_method in findings.values() for finding in of_method]
+    picture = _forest.draw([finding for finding in tested if finding.is_difference])
+    (reports / "findings.svg").write_text(picture, encoding="utf-8")
     templates = environment(autoescape=True)
     templates.filters["arxiv"] = link_arxiv
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]

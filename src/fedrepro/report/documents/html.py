@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from fedrepro.report.documents import page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.templating import environment
@@ -20,6 +22,8 @@ from fedrepro.report.verdicts.summary import PAPER, multiple_testing_note, summa
 
 def write(papers: list[PaperContent], folder: Path) -> None:
     """Write the pages of all papers into `folder`, reports/<scale>."""
+    from fedrepro.report.figures import _forest  # imports matplotlib
+
     views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
@@ -52,7 +56,8 @@ def write(papers: list[PaperContent], folder: Path) -> None:
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")
     for paper in views:
-        page = templates.get_template("paper.html.j2").render(shared | {"paper": paper})
+        forest = Markup(_forest.draw(paper.differences)) if paper.differences else ""
+        page = templates.get_template("paper.html.j2").render(shared | {"paper": paper, "forest": forest})
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from fedrepro.report import artifacts
 from fedrepro.report.documents.content import PaperContent
+from fedrepro.report.documents.findings import TESTED, Finding
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.rules import RULES, Status
@@ -64,6 +65,7 @@ class PaperView:
     tables: list[ArtifactView]
     absent: list[ArtifactView]
     scale: str
+    verdicts: list[dict[str, Any]]
 
     @property
     def entries(self) -> list[ArtifactView]:
@@ -91,6 +93,19 @@ class PaperView:
         own = tally(claimed_by(self.claims, US))
         published = (self.spec.title, PAPER, tally(claimed_by(self.claims, PAPER)))
         return [published, ("Asked by us", US, own)] if own else [published]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The claims that were tested, in the order of the paper's file."""
+        return [Finding(self.key, self.scale, verdict) for verdict in self.verdicts if verdict["verdict"] in TESTED]
+
+    @property
+    def main_findings(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.record["headline"]]
+
+    @property
+    def differences(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.is_difference]
 
     def experiment_name(self, experiment: str) -> str:
         return display_name(self.spec, experiment)
@@ -138,7 +153,7 @@ def paper_view(content: PaperContent) -> PaperView:
     columns = ("rows", "panels", "numeric", "best")
     tables = [made_view(item, **{name: item[name] for name in columns}) for item in content.tables]
     absent = [absent_view(key, *reason) for key, reason in content.not_shown.items()]
-    return PaperView(content.key, spec, content.results, figures, tables, absent, scale)
+    return PaperView(content.key, spec, content.results, figures, tables, absent, scale, content.verdicts)
 
 
 def is_trainable(reasons: Iterable[MissingReason | None]) -> bool:
