@@ -61,9 +61,9 @@ def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]
     for paper in papers:
         for scale in scales:
             for record in summary.read_verdicts(reports / scale / paper):
-                if record["headline"]:
+                if record.get("headline"):
                     findings.setdefault(record["headline"], [])
-                if record["headline"] and record["verdict"] in TESTED:
+                if record.get("headline") and record["verdict"] in TESTED:
                     findings[record["headline"]].append(Finding(paper, scale, record))
     for tested_claims in findings.values():
         tested_claims.sort(key=lambda finding: -finding.record["panels"])

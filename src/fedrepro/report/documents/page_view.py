@@ -96,8 +96,9 @@ class PaperView:
 
     @property
     def findings(self) -> list[Finding]:
-        """The claims that were tested, in the order of the paper's file."""
-        return [Finding(self.key, self.scale, verdict) for verdict in self.verdicts if verdict["verdict"] in TESTED]
+        """The claims that were tested, those over most panels first, else in the order of the paper's file."""
+        findings = [Finding(self.key, self.scale, verdict) for verdict in self.verdicts if verdict["verdict"] in TESTED]
+        return sorted(findings, key=lambda finding: -finding.record["panels"])
 
     @property
     def main_findings(self) -> list[Finding]:
