@@ -65,10 +65,8 @@ class Cost:
 
 
 class SpeedCache:
-    """Counted operations and measured speeds, in a file that is read once and written by `save`.
-
-    Without `measured` speeds are left out, so that guesses are the same on every machine.
-    """
+    """Counted operations and measured speeds, in a file that is read once and written by `save`. Without `measured` speeds are
+    left out, so that guesses are the same on every machine."""
 
     def __init__(self, paths: Paths, measured: bool = True) -> None:
         self._path, self._measured = paths.results / "speed.json", measured
@@ -209,9 +207,7 @@ def _network(choice: str, shape: tuple[int, int, int], outputs: int) -> models.N
 
 def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
     """Time the second round of a short run on random pixels, since a method does in the first what it does only now and then.
-
-    All clients of a round take part if they train together, else one.
-    """
+    All clients of a round take part if they train together, else one."""
     federation = timing_federation(config, cache, executor, device)
     state = replace(federation.start()[0], round=1)
     algorithm, data, before = federation.algorithm, federation.data, federation.server_view(state)
@@ -242,10 +238,8 @@ def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: t
 
 
 def timing_federation(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> Federation:
-    """Return a federation with a few batches for each client, or fewer if it has fewer images, and one epoch.
-
-    The server's proxy images are half of all: a hundredth of so few would be less than a batch.
-    """
+    """Return a federation with a few batches for each client, or fewer if it has fewer images, and one epoch. The server's
+    proxy images are half of all: a hundredth of so few would be less than a batch."""
     shape, train, _ = datasets.extent(config.dataset)
     classes, real = len(datasets.classes(config.dataset)), datasets.is_real(config.dataset)
     available = math.ceil((config.train_images or train) / config.partition.options["clients"])

@@ -41,10 +41,8 @@ class DatasetIdentities:
         self.warnings: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
-        """Return the identity of the prepared data, else the one that the mirror declares, else the official release's.
-
-        Raises DataUnavailable for data that no job may fetch.
-        """
+        """Return the identity of the prepared data, else the one that the mirror declares, else the official release's. Raises
+        DataUnavailable for data that no job may fetch."""
         key = datasets.key(choice)
         if key not in self._cache:
             self._cache[key] = self._identify(key, choice)
@@ -72,10 +70,8 @@ class DatasetIdentities:
             return release
 
     def prepare_unidentified(self, choices: Iterable[Choice]) -> bool:
-        """Prepare the data sets whose identity only the data themselves tell, such as the user's own and drawn ones.
-
-        Returns whether there were any, so that the plan has to be made again.
-        """
+        """Prepare the data sets whose identity only the data themselves tell, such as the user's own and drawn ones. Returns
+        whether there were any, so that the plan has to be made again."""
         sets = {} if self._allow_missing else {datasets.key(choice): choice for choice in choices}
         for key, choice in sets.items():
             where = self._paths.raw, self._paths.prepared(choice), self._params.mirror

@@ -24,11 +24,8 @@ class PartitionJob:
 
 
 def partition_jobs(planned: Plan, paths: Paths) -> list[PartitionJob]:
-    """Group every partition once, under the first paper that needs it.
-
-    A job has the partitions of one data set whose files are downloaded, or of all others together, since starting a process
-    takes longer than drawing a partition.
-    """
+    """Group every partition once, under the first paper that needs it. A job has the partitions of one data set whose files are
+    downloaded, or of all others together, since starting a process takes longer than drawing a partition."""
     seen: set[Path] = set()
     jobs: dict[str, PartitionJob] = {}
     for item in all_experiments(planned):

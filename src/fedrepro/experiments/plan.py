@@ -66,10 +66,8 @@ Plan = Mapping[str, Mapping[str, PlannedExperiment]]  # paper -> name -> experim
 
 
 def plan_experiments(params: Params, paths: Paths, data: DatasetIdentities | None = None) -> Plan:
-    """Plan the experiments of all papers. Nothing is fetched or drawn.
-
-    Raises UserError, naming file and key, for a name or number that is not valid.
-    """
+    """Plan the experiments of all papers. Nothing is fetched or drawn. Raises UserError, naming file and key, for a name or
+    number that is not valid."""
     data = data or DatasetIdentities(params, paths)
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for paper, settings in params.paper_settings.items():

@@ -69,10 +69,8 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
 
 
 def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple[list[Path], list[Path]]:
-    """List the runs, the partitions, and the studies and snapshots of named runs; then everything else in their folders.
-
-    A link among them may be deleted; a link in the place of a folder of them is not followed.
-    """
+    """List the runs, the partitions, and the studies and snapshots of named runs; then everything else in their folders. A link
+    among them may be deleted; a link in the place of a folder of them is not followed."""
     made: list[Path] = []
     others: list[Path] = []
 

@@ -24,10 +24,8 @@ from fedrepro.runs.run import Run
 
 
 def result_sources(paper: str, source: str, params: Params, paths: Paths) -> ResultSources:
-    """Return what is gathered for an experiment or, named `<experiment>-<study>`, for a study of one.
-
-    Raises UserError for an unknown name.
-    """
+    """Return what is gathered for an experiment or, named `<experiment>-<study>`, for a study of one. Raises UserError for an
+    unknown name."""
     if paper not in params.papers:
         raise unknown_name("paper", paper, params.papers)
     experiment, study = split_results_name(source)

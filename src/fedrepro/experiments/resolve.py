@@ -31,11 +31,8 @@ def check_other_scales(params: Params) -> None:
 
 @contextlib.contextmanager
 def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str]:
-    """Yield the file and key of an experiment's settings at the active scale.
-
-    If the block raises a UserError and the mistake is in the experiment without its scale's overlay, the error names
-    experiments.yaml instead.
-    """
+    """Yield the file and key of an experiment's settings at the active scale. If the block raises a UserError and the mistake
+    is in the experiment without its scale's overlay, the error names experiments.yaml instead."""
     folder, overlay = params.paper_settings[paper].folder, params.overlay(paper, name)
     alone = f"{folder / EXPERIMENTS}: {name}"
     try:

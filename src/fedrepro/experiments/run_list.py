@@ -29,11 +29,8 @@ def write(runs: list[Run], path: Path, extra: Mapping[Path, dict[str, Any]] | No
 
 
 def read(path: Path, paths: Paths) -> list[Run]:
-    """Read a list of runs that `write` wrote.
-
-    Raises UserError if the runs were planned with other code, or if a folder is not named after its run, as with changed
-    settings or data.
-    """
+    """Read a list of runs that `write` wrote. Raises UserError if the runs were planned with other code, or if a folder is not
+    named after its run, as with changed settings or data."""
     if not path.exists():
         raise UserError(f"{path}: cannot be read: no such file; {EXPORT}")
     runs = []

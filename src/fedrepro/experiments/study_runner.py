@@ -106,10 +106,8 @@ def _run_study(study_run: StudyRun, context: StudyContext, limits: Limits) -> bo
 
 
 def _stored_rows(study_run: StudyRun) -> list[list[str]]:
-    """Return the rows of the units that are done, as text, so that they are written again as they were.
-
-    Raises UserError if the file is damaged or belongs to another run.
-    """
+    """Return the rows of the units that are done, as text, so that they are written again as they were. Raises UserError if the
+    file is damaged or belongs to another run."""
     path = study_run.partial_file
     stored = read_json(path, "run", "rows")
     if stored is None:

@@ -111,10 +111,8 @@ class FinalWeightsStudy(Study):
 
 
 class RoundsStudy(Study):
-    """A study of single rounds of the run: the state before, and what participants received and trained.
-
-    A unit is a round, which is trained again (training/replay.py). Rounds that a diverged run does not reach have no rows.
-    """
+    """A study of single rounds of the run: the state before, and what participants received and trained. A unit is a round,
+    which is trained again (training/replay.py). Rounds that a diverged run does not reach have no rows."""
 
     def rounds(self) -> Sequence[int]:
         """Return the rounds, from 1 on, in order."""

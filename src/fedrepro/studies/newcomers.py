@@ -128,10 +128,8 @@ class Adaptation:
         self.round = RoundExecution(self.federation, state, {})
 
     def train_client(self, client: int) -> Iterator[tuple[int, float]]:
-        """Yield the accuracy on the client's own test part, 0..1, with the epoch; 0 is before its training.
-
-        Stops when the target is reached, after the last epoch, or with NaN after an epoch with a loss that is not finite.
-        """
+        """Yield the accuracy on the client's own test part, 0..1, with the epoch; 0 is before its training. Stops when the
+        target is reached, after the last epoch, or with NaN after an epoch with a loss that is not finite."""
         import torch
 
         from fedrepro.training.evaluation import evaluate

@@ -61,10 +61,8 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_by
 
 
 def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
-    """Download into `part`. Return None if it is complete and its checksum matches, else why the last attempt failed.
-
-    Raises NotFound if the server refuses the file.
-    """
+    """Download into `part`. Return None if it is complete and its checksum matches, else why the last attempt failed. Raises
+    NotFound if the server refuses the file."""
     import requests  # not part of the training core
     import urllib3
 
@@ -131,11 +129,8 @@ def _stream(url: str, part: Path, most: int) -> None:
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:
-    """Request `url` and return the response once its headers are there.
-
-    Raises RequestException if they take too long in total. A connection's timeout limits only the wait for each byte, so that
-    the request runs in a thread, which is then abandoned.
-    """
+    """Request `url` and return the response once its headers are there. Raises RequestException if they take too long in total.
+    A connection's timeout limits only the wait for each byte, so that the request runs in a thread, which is then abandoned."""
     import requests
 
     answers: queue.SimpleQueue[Any] = queue.SimpleQueue()

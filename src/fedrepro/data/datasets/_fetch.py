@@ -56,10 +56,8 @@ def has_official_files(module: ModuleType, stamp: dict) -> bool:
 
 
 def verified_stamp(folder: Path) -> dict:
-    """Return the folder's stamp if every file's md5 matches.
-
-    Else raise UserError and delete the stamp, so that the next call fetches what changed.
-    """
+    """Return the folder's stamp if every file's md5 matches. Else raise UserError and delete the stamp, so that the next call
+    fetches what changed."""
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None:
         raise UserError(f"{folder}: raw files missing or incomplete; fetch the data set first")
@@ -83,10 +81,8 @@ def files_folder(folder: Path, stamp: dict) -> Path:
 
 
 def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
-    """Return whether the raw files are there.
-
-    Without a mirror, files that came from one do not count, unless they are the official release's, byte for byte.
-    """
+    """Return whether the raw files are there. Without a mirror, files that came from one do not count, unless they are the
+    official release's, byte for byte."""
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
         return False

@@ -115,9 +115,7 @@ class _NamedFunction:
 
 class _ArraysOnly(pickle._Unpickler):
     """Reads numpy arrays, containers and strings. It refuses all other names in a pickle, and calls nothing that is named.
-
-    Based on the unpickler written in Python: in the other one a short pickle can allocate any amount of memory.
-    """
+    Based on the unpickler written in Python: in the other one a short pickle can allocate any amount of memory."""
 
     KNOWN = (("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"))
 
@@ -153,10 +151,8 @@ def _array(call: _RecordedCall) -> np.ndarray:
 
 
 def unpickle(data: bytes, where: Path | str) -> Any:
-    """Read a pickle of python 2 or 3 that is an array, or a dictionary of arrays and plain containers.
-
-    Python 2's strings are returned as bytes.
-    """
+    """Read a pickle of python 2 or 3 that is an array, or a dictionary of arrays and plain containers. Python 2's strings are
+    returned as bytes."""
     with reading(where):
         value = _ArraysOnly(data, where).load()
         if isinstance(value, dict):

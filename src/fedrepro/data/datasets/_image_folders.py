@@ -20,10 +20,8 @@ TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bi
 
 
 def folder_images(folders: Sequence[Path], faults: list[str]) -> tuple[list[Path], np.ndarray]:
-    """List the images of class folders; folder i has those of class i. Append empty folders to `faults`.
-
-    Returns paths in the order of class, then file name, and classes (N,).
-    """
+    """List the images of class folders; folder i has those of class i. Append empty folders to `faults`. Returns paths in the
+    order of class, then file name, and classes (N,)."""
     paths: list[Path] = []
     counts: list[int] = []
     for folder in folders:
@@ -131,10 +129,8 @@ def _to_8_bits(image: Any, path: Path) -> Any:
 
 
 def draw_test_part(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
-    """Draw a random `share` of each class, rounded down, always the same for the same `purpose`.
-
-    Returns (N,) whether an image is in the test part. Raises UserError if none is.
-    """
+    """Draw a random `share` of each class, rounded down, always the same for the same `purpose`. Returns (N,) whether an image
+    is in the test part. Raises UserError if none is."""
     draw = rng.numpy_generator(0, purpose)
     test = np.zeros(len(labels), bool)
     for label in np.unique(labels):

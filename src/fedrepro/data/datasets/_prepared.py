@@ -23,10 +23,8 @@ PREPARE_AGAIN = "delete the folder and prepare the data set again"
 
 
 def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the description and the named arrays; owners only if the set has them.
-
-    Raises UserError if an array is not as it was written.
-    """
+    """Return the description and the named arrays; owners only if the set has them. Raises UserError if an array is not as it
+    was written."""
     meta = read_meta(out)
     with reading(out / ARRAYS, PREPARE_AGAIN), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
@@ -86,10 +84,8 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
 
 
 def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of each channel.
-
-    Real numbers are taken as they are; pixels are divided by 255, and the result is exact, from the counts of the 256 values.
-    """
+    """Return mean and standard deviation of each channel. Real numbers are taken as they are; pixels are divided by 255, and
+    the result is exact, from the counts of the 256 values."""
     if images.dtype != np.uint8:
         return images.mean((0, 2, 3), dtype=np.float64).tolist(), images.std((0, 2, 3), dtype=np.float64).tolist()
     values, step = np.arange(256) / 255, max(1, CHUNK // images[0, 0].size)

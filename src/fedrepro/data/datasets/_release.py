@@ -35,12 +35,8 @@ def declaration_path(raw: Path, mirror: str) -> Path:
 
 
 def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
-    """Return the releases that a mirror declares, by the name of the prepared folder.
-
-    None if they are not known here: of a URL that was never read, or of a folder that is gone.
-
-    Raises UserError for a damaged declaration.
-    """
+    """Return the releases that a mirror declares, by the name of the prepared folder. None if they are not known here: of a URL
+    that was never read, or of a folder that is gone. Raises UserError for a damaged declaration."""
     path = declaration_path(raw, mirror)
     if (values := files.read_json(path, advice="correct it")) is None:
         return None if is_url(mirror) or not path.parent.is_dir() else {}
@@ -48,10 +44,8 @@ def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
 
 
 def fetch_declaration(raw: Path, mirror: str) -> None:
-    """Download and store the declaration of a URL.
-
-    Raises UserError if it is not the one with which runs were planned, Unresponsive without an answer.
-    """
+    """Download and store the declaration of a URL. Raises UserError if it is not the one with which runs were planned,
+    Unresponsive without an answer."""
     if not is_url(mirror):
         return
     path, previous = declaration_path(raw, mirror), declared(raw, mirror) or {}

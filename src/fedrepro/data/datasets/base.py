@@ -157,9 +157,7 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same data give the same bytes.
-
-    Raises UserError, also for a mirror's copy that is not what the mirror declares.
-    """
+    Raises UserError, also for a mirror's copy that is not what the mirror declares."""
     module, options = _module(choice)
     folder = raw / origin(choice)
     stamp = _fetch.verified_stamp(folder)
@@ -183,10 +181,8 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 
 
 def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
-    """Compare the numbers of images with the declared ones, which planning uses.
-
-    If they differ, log a warning for files, which may be a copy; raise UserError for a data set without files.
-    """
+    """Compare the numbers of images with the declared ones, which planning uses. If they differ, log a warning for files, which
+    may be a copy; raise UserError for a data set without files."""
     (module, _), (_, *declared) = _module(choice), extent(choice)
     counts = [len(arrays[1]), len(arrays[3])]
     if counts != declared:
@@ -197,10 +193,8 @@ def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetch and prepare a data set unless it is prepared, and prepare it again if it is outdated; one process at a time.
-
-    Raises UserError.
-    """
+    """Fetch and prepare a data set unless it is prepared, and prepare it again if it is outdated; one process at a time. Raises
+    UserError."""
     if (out / META).exists() and not _outdated(choice, raw, out):
         return
     with _fetch.user_errors(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
@@ -235,10 +229,8 @@ def labels(out: Path) -> DatasetLabels:
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
-    """Return the identity of the data that `prepare` wrote or will write to `prepared`.
-
-    If only the data themselves tell it (see `is_identified`), they are fetched or drawn, and prepared. Raises UserError.
-    """
+    """Return the identity of the data that `prepare` wrote or will write to `prepared`. If only the data themselves tell it
+    (see `is_identified`), they are fetched or drawn, and prepared. Raises UserError."""
     if not is_identified(choice, raw, prepared, mirror):
         provide(choice, raw, prepared, mirror)
     identity = planned_identity(choice, raw, prepared, mirror) or pinned(choice)

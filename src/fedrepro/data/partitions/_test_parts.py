@@ -9,10 +9,8 @@ from fedrepro.data.datasets.base import LabelledSubset
 def disjoint_test_parts(
     params: Frozen, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
-    """Split the test images of each class in proportion to the clients' training images of it, for disjoint training parts.
-
-    The parts are disjoint, and contain all test images of the classes that clients have.
-    """
+    """Split the test images of each class in proportion to the clients' training images of it, for disjoint training parts. The
+    parts are disjoint, and contain all test images of the classes that clients have."""
     counts = _counts(parts, train)
     chunks: list[list[np.ndarray]] = [[] for _ in parts]
     for label in range(train.classes):
@@ -49,10 +47,8 @@ def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
 
 
 def _round_counts(counts: np.ndarray, available: np.ndarray, size: int) -> np.ndarray:
-    """Return images of each class, (classes,), at most `size` in total and in the proportions of `counts`.
-
-    What rounding down leaves goes to the largest remainders.
-    """
+    """Return images of each class, (classes,), at most `size` in total and in the proportions of `counts`. What rounding down
+    leaves goes to the largest remainders."""
     if (total := counts.sum()) == 0:
         return counts
     present = counts > 0

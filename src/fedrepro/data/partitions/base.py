@@ -68,10 +68,8 @@ def mean_client_images(choice: Choice, images: int) -> float:
 
 
 def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and of the test images in use.
-
-    They are the first n of a fixed shuffle, so that a larger n contains the smaller; None takes all.
-    """
+    """Return the indices of the training and of the test images in use. They are the first n of a fixed shuffle, so that a
+    larger n contains the smaller; None takes all."""
     chosen: list[np.ndarray] = []
     for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
         if count is not None and count > len(labels):

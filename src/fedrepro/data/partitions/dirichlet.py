@@ -65,11 +65,8 @@ def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], dra
 def draw_remaining(
     shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
 ) -> np.ndarray:
-    """Draw `size` images from those that are left in `stock`, and remove them.
-
-    The share of a class without images goes to the others. If all of the client's classes are used up, new shares are drawn
-    over the classes that are left.
-    """
+    """Draw `size` images from those that are left in `stock`, and remove them. The share of a class without images goes to the
+    others. If all of the client's classes are used up, new shares are drawn over the classes that are left."""
     chosen: list[int] = []
     while len(chosen) < size:
         left = np.array([len(images) for images in stock])
