@@ -1,4 +1,4 @@
-"""Snakemake -> report.figures._partition_heatmap.provide."""
+"""Snakemake -> report.figures._partition_heatmap.provide_heatmaps."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snakemake -> experiments.study_runner.conduct."""
+"""Snakemake -> experiments.study_runner.run_studies."""
 
 from _log import failures_logged
 

@@ -98,19 +98,19 @@ def _plan(name: str, experiment: PlannedExperiment, params: Params, paths: Paths
         for run in experiment.runs:
             check_study(name, settings, run.config, where)
     series: dict[str, tuple[StudyRun, ...]] = {}
-    total = without_weights = unfinished = 0
+    total = without_weights = pending = 0
     for one in experiment.series:
         study_runs = [find_study(run, name, settings, paths, experiment.paper) for run in one.runs]
         possible = tuple(study_run for study_run in study_runs if study_run is not None)
         total += len(study_runs)
         without_weights += len(study_runs) - len(possible)
-        unfinished += sum(not study_run.done_file.exists() for study_run in possible)
+        pending += sum(not study_run.done_file.exists() for study_run in possible)
         series[one.label] = possible
     reason = None
     if without_weights:
         reason = MissingReason(MissingKind.WEIGHTS_GONE, missing=without_weights, total=total, study=title)
-    elif unfinished and params.report_only:
-        reason = MissingReason(MissingKind.NOT_FINISHED, missing=unfinished, total=total, study=title)
+    elif pending and params.report_only:
+        reason = MissingReason(MissingKind.NOT_FINISHED, missing=pending, total=total, study=title)
     return PlannedStudy(experiment, name, {} if reason else series, reason)
 
 
