@@ -73,7 +73,8 @@ class WorkerPool:
         local, *remote = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         workers = self._start_workers(len(remote))
         for worker, part in zip(workers, remote, strict=True):
-            states = {client: state for client in part if (state := round.client_state(client))}
+            states = {client: round.client_state(client) for client in part}
+            states = {client: state for client, state in states.items() if state}
             starts = {client: start for client, start in task.starts.items() if client in part}
             part_task = tuple(task._replace(starts=starts))
             worker.write({"round": round.number, "clients": list(part), "states": states, "task": part_task})
