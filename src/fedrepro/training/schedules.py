@@ -39,7 +39,7 @@ class Cosine:
 
 
 class Exponential:
-    """Multiply the rate by `decay` after every round while it is above `floor` (so that it may end one step below)."""
+    """Exponential decay: a factor `decay` after every round while the rate is above `floor` (it may end one step below)."""
 
     class Params(Frozen):
         decay: Positive
