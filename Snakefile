@@ -1,6 +1,6 @@
-# Reproduces tables and figures: `snakemake --cores 2`. Settings are in params.yaml and, for each paper, in its folder below
-# workflow/papers. Targets: all (default), a paper, train, data, and a figure or table as `<paper>_<name>`, or by its own name
-# while only one paper has it.
+# Reproduces tables and figures: `snakemake --cores 2`. Settings are in params.yaml and in a folder of workflow/papers for each
+# paper. Targets: all (default), train, data, a paper, and a figure or table as `<paper>_<name>`, or as `<name>` if no other
+# paper has it.
 
 import re
 import sys
@@ -15,13 +15,13 @@ from fedrepro.core.errors import UserError
 from fedrepro.report.documents import pdf
 
 if workflow.is_main_process:
-    if found := re.search(r"[\s'\"\\$&|;<>()*?`]", sys.executable):
+    if match := re.search(r"[\s'\"\\$&|;<>()*?`]", sys.executable):
         raise WorkflowError(
-            f"{sys.executable}: Snakemake cannot start scripts with a Python whose path has a {found[0]!r}; move the folder, or have "
+            f"{sys.executable}: Snakemake cannot start scripts with a Python whose path has a {match[0]!r}; move the folder, or have "
             "uv install elsewhere (the variable UV_PROJECT_ENVIRONMENT)"
         )
     try:
-        # Snakemake's own reader takes the last of two keys, and walks through all that aliases repeat
+        # Snakemake's own reader takes the last of two equal keys, and expands all aliases
         strict_yaml.read(Path("params.yaml"))
     except UserError as error:
         raise WorkflowError(str(error)) from None
@@ -33,11 +33,11 @@ configfile: "params.yaml"
 report: "workflow/report/overview.rst"
 
 
-# with `--sdm apptainer` jobs run in it; docs/container.md says how it is built
+# used with `--sdm apptainer`; docs/container.md says how to build it
 container: "fedrepro.sif"
 
 
-# on a cluster these stay where snakemake runs: they are short, and nodes may lack a network
+# on a cluster these run on the machine of the snakemake process: they are short, and nodes may lack a network
 localrules:
     fetch,
     prepare,

@@ -1,4 +1,4 @@
-# Runs -> gathered results -> figures, tables, verdicts: one job a paper, made again when its settings, runs or code are others.
+# Runs -> gathered results -> figures, tables, verdicts: one job per paper, repeated when its settings, runs or code change.
 
 
 for paper in work.papers:

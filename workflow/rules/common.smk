@@ -1,4 +1,4 @@
-# What all rules below read is one object, made from the settings: src/fedrepro/experiments/workflow.py.
+# The object `work`, made from the settings, has everything that the rules read: src/fedrepro/experiments/workflow.py.
 from itertools import filterfalse
 
 from snakemake.exceptions import WorkflowError
@@ -9,9 +9,9 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments.workflow import DATA_PRIORITY, Capacity, Workflow
 from fedrepro.runs import mlflow_mirror
 
-given = dict(workflow.global_resources.unwrapped_items())
+resources = dict(workflow.global_resources.unwrapped_items())
 try:
-    capacity = Capacity(given["_nodes"], given["_cores"], given.get("gpu"))
+    capacity = Capacity(resources["_nodes"], resources["_cores"], resources.get("gpu"))
     work = Workflow(config, capacity, workflow.is_main_process, workflow.output_settings.dryrun)
 except UserError as error:
     raise WorkflowError(str(error)) from None
@@ -19,7 +19,7 @@ reports = work.reports
 if work.gpu_slots:
     workflow.global_resources.setdefault("gpu", work.gpu_slots)
 if workflow.scheduling_settings and not work.cluster:
-    # with a limit each job that ends leaves one more timer, after which all that waits is looked at again, every second until the end
+    # with a limit, each finished job adds a timer after which all waiting jobs are examined again, every second until the end
     workflow.scheduling_settings.max_jobs_per_timespan = None
 
 
@@ -40,24 +40,26 @@ for name, files in work.targets.items():
 
 
 def unrecorded(value):
-    """Return a parameter that Snakemake does not store with each output of a job, as it does not for a function of these: of
-    lists of runs that would be megabytes. What has to run again when it changes says so by another one, or by its name."""
+    """Return a parameter as a function, which Snakemake does not store with each output: lists of runs would be megabytes.
+
+    A change of it does not cause the job to run again; another parameter, or the rule's name, has to.
+    """
     return lambda wildcards, output: value
 
 
 def reported(paper, file):
-    """An artifact's file, marked for `snakemake --report` where that shows it."""
-    shown = reports.snakemake_labels(paper, file)
-    return report(update(file), **shown) if shown else update(file)
+    """Return an artifact's file, marked for `snakemake --report` if that shows it."""
+    labels = reports.snakemake_labels(paper, file)
+    return report(update(file), **labels) if labels else update(file)
 
 
 def made():
-    """The files that jobs have made."""
+    """Return the output files of finished jobs."""
     return [str(path) for job in workflow.dag.finished_jobs for path in job.output]
 
 
 def mirror_rest():
-    """Copy to MLflow what was trained but not mirrored by a job, and say so where that fails."""
+    """Copy runs that were trained but not mirrored by a job to MLflow; warn if that fails."""
     if problem := work.mlflow_problem(made()):
         logger.warning(f"MLflow is not up to date (`-R mirror` tries again): {problem}")
 

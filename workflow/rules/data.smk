@@ -1,4 +1,4 @@
-# Raw files -> checked arrays -> who holds which images.
+# Raw files -> checked arrays -> partitions: which client holds which images.
 
 
 rule fetch:
@@ -28,8 +28,7 @@ rule prepare:
         "../scripts/prepare.py"
 
 
-# A partition's name covers all that it depends on, so that what is there stays; a heat map says by
-# which code it was drawn.
+# A partition's name hashes all that it depends on, so existing files stay; `code` redraws heat maps when their code changes.
 for job in work.partition_jobs:
 
     rule:
@@ -44,7 +43,7 @@ for job in work.partition_jobs:
         priority: DATA_PRIORITY
         localrule: True
         params:
-            configs={str(path): held.model_dump(mode="json") for path, held in job.configs.items()},
+            configs={str(path): config.model_dump(mode="json") for path, config in job.configs.items()},
             code=work.heatmap_code,
         script:
             "../scripts/partition.py"

@@ -1,4 +1,4 @@
-# Artifacts -> pages, one LaTeX report, notebooks; MLflow beside them.
+# Artifacts -> pages, one LaTeX report, an RO-Crate, notebooks; finished runs -> MLflow.
 
 
 rule page:
@@ -54,7 +54,7 @@ rule notebook:
     input:
         lambda wildcards: reports.files(wildcards.paper),
     output:
-        update(f"{reports.folder}/notebooks/{{paper}}_{{figure}}.ipynb"),  # stays where it was worked on
+        update(f"{reports.folder}/notebooks/{{paper}}_{{figure}}.ipynb"),  # a notebook that a user has changed stays as it is
     log:
         f"logs/{work.params.scale}/notebook/{{paper}}_{{figure}}.log",
     params:

@@ -27,7 +27,7 @@ for job in work.train_jobs:
             "../scripts/train.py"
 
 
-# a study lies in its run's folder
+# a study's files are in its run's folder
 for job in work.study_jobs:
 
     rule:

@@ -1,4 +1,4 @@
-"""Snakemake -> runs.gather.gather, report.artifacts.make."""
+"""Gather results and write the figures, tables and verdicts of a paper (rules artifacts_<paper>)."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ with failures_logged(snakemake):
     from fedrepro.runs.gather import gather
 
     params, folder = snakemake.params, Path(snakemake.params.folder)
-    for given in params.gathered:
-        gather(given, folder / "data")
+    for sources in params.gathered:
+        gather(sources, folder / "data")
     artifacts.write_artifacts(params.paper, params.made, folder)
     if params.whole:
         artifacts.remove_unexpected([Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder)

@@ -1,9 +1,8 @@
-"""Add runs that a checkout from before `runs.jsonl` kept, one folder each, to `results/kept`:
+"""Convert kept runs of a checkout from before `runs.jsonl`, with one folder per run, and add them to `results/kept`:
 
-    python workflow/scripts/convert_kept.py <its results/kept>
+    python workflow/scripts/convert_kept.py <results/kept of that checkout>
 
-A run takes the place of one that was kept of the same settings and data, and its studies come along. To be deleted once no such
-checkout is left.
+A run with its studies replaces a kept one of the same settings and data. Delete this script once no such checkout is left.
 """
 
 import csv
@@ -31,14 +30,14 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
     return values if decay == 1 else values | {"schedule": {"name": "exponential", "decay": decay, "floor": floor}}
 
 
-def renamed(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a run's record with migrated settings, under the name that follows from them."""
+def with_todays_name(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's record with migrated settings and the name that belongs to them."""
     record = record | {"config": migrate(record["config"])}
     return record | {"run": f"{record['run'].rpartition('-')[0]}-{kept.run_hash(record)}"}
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Read the record of a run from its folder; what an earlier version named otherwise gets today's name."""
+    """Return the record of a run in a folder, with today's names of fields. Raises UserError if it is inconsistent."""
     settings, summary = (read_required_json(folder / f"{name}.json") for name in ("config", "summary"))
     timing = read_required_json(folder / "timing.json")
     if not folder.name.endswith(kept.run_hash(settings)) or any(summary[name] != settings[name] for name in ("data", "code")):
@@ -46,29 +45,29 @@ def record(folder: Path) -> dict[str, Any]:
     if "final" not in summary:
         summary["final"] = {name: summary.pop(name) for name in MEASURES if name in summary}
         summary["best"] = {name: summary.pop(f"best_{name}") for name in MEASURES if f"best_{name}" in summary}
-    measured = sha256((folder / "metrics.csv").read_bytes())
-    if summary.setdefault("metrics", measured) != measured:
+    checksum = sha256((folder / "metrics.csv").read_bytes())
+    if summary.setdefault("metrics", checksum) != checksum:
         raise UserError(f"{folder / 'metrics.csv'}: changed since the run wrote it")
     environment = read_required_json(folder / "environment.json")
     names = {"run": folder.name, "rounds": summary["rounds"], "timed_rounds": timing["rounds"], "environment": environment}
-    return renamed(settings | summary | timing | names)
+    return with_todays_name(settings | summary | timing | names)
 
 
 def convert(old: Path, new: Path) -> int:
-    """Add the runs below a folder of papers; returns how many there were."""
+    """Add the runs in a folder of papers to `new`. Returns their number."""
     papers, count = kept.load_all(new), 0
     for path in sorted(old.glob("*/*/config.json")):
         folder, paper = path.parent, papers.setdefault(path.parent.parent.name, kept.KeptPaper())
-        found = record(folder)
-        same = [run for run, own in paper.runs.items() if all(own[name] == found[name] for name in ("config", "data"))]
-        for run in same:
-            paper.remove(run)
-        paper.add(found, rows(folder / "metrics.csv"))
+        converted = record(folder)
+        for run, present in list(paper.runs.items()):
+            if (present["config"], present["data"]) == (converted["config"], converted["data"]):
+                paper.remove(run)
+        paper.add(converted, rows(folder / "metrics.csv"))
         for note in sorted(folder.glob("*-*.json")):
             study = read_required_json(note)
             if study.pop("run") != folder.name or study["table"] != sha256(note.with_suffix(".csv").read_bytes()):
                 raise UserError(f"{note}: not of this run, or its table changed since it was written")
-            paper.add_study(found["run"], note.stem, study, rows(note.with_suffix(".csv")))
+            paper.add_study(converted["run"], note.stem, study, rows(note.with_suffix(".csv")))
         count += 1
     kept.save(new, papers)
     return count

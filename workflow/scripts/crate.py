@@ -1,4 +1,4 @@
-"""Snakemake -> report.documents.ro_crate.write."""
+"""Write an RO-Crate of runs and reports (rule crate)."""
 
 from pathlib import Path
 

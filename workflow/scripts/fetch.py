@@ -1,4 +1,4 @@
-"""Snakemake -> data.datasets.fetch."""
+"""Fetch the raw files of a data set (rule fetch)."""
 
 from pathlib import Path
 

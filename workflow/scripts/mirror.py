@@ -1,4 +1,4 @@
-"""Snakemake -> runs.mlflow_mirror.mirror. A server that does not answer is noted; the results are in the files anyway."""
+"""Copy finished runs to MLflow (rule mirror). A server that does not answer costs a warning; results are in files anyway."""
 
 import json
 from pathlib import Path

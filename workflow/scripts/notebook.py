@@ -1,4 +1,4 @@
-"""Snakemake -> report.documents.notebook.compose, notebook.execute."""
+"""Write and execute a notebook on the numbers of a figure (rule notebook)."""
 
 import logging
 from pathlib import Path
@@ -10,8 +10,8 @@ with failures_logged(snakemake):
 
     params, paper, out = snakemake.params, snakemake.wildcards.paper, Path(snakemake.output[0])
     if notebook.has_user_changes(out):
-        logging.getLogger("fedrepro").warning("%s was worked on and stays as it is; move it, and another is written", out)
+        logging.getLogger("fedrepro").warning("%s has been changed and stays as it is; move it, and a new one is written", out)
         out.touch()
     else:
-        written = notebook.compose(params.spec, paper, snakemake.wildcards.figure, params.scale)
-        notebook.execute(written, out)
+        composed = notebook.compose(params.spec, paper, snakemake.wildcards.figure, params.scale)
+        notebook.execute(composed, out)

@@ -1,4 +1,4 @@
-"""Snakemake -> report.documents.build.compose."""
+"""Write the results pages and the LaTeX report of a scale (rule page)."""
 
 from pathlib import Path
 

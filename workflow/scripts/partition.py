@@ -1,4 +1,4 @@
-"""Snakemake -> report.figures._partition_heatmap.provide_heatmaps."""
+"""Draw partitions and their heat maps (rules partition_<name>)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snakemake -> report.documents.pdf.typeset."""
+"""Typeset the LaTeX report as PDF (rule pdf)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snakemake -> data.datasets.prepare."""
+"""Check and convert the raw files of a data set to arrays (rule prepare)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Snakemake -> experiments.study_runner.run_studies."""
+"""Make studies of finished runs (the rules of study jobs)."""
 
 from _log import failures_logged
 

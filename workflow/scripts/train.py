@@ -1,4 +1,4 @@
-"""Snakemake -> training.runner.train."""
+"""Train runs (rules train_<name>)."""
 
 from _log import failures_logged
 
@@ -6,5 +6,5 @@ with failures_logged(snakemake) as failures:
     from fedrepro.runs.paths import Paths
     from fedrepro.training import runner
 
-    given = {"snapshots": snakemake.params.snapshots.rounds, "cores": snakemake.threads}
-    runner.train(snakemake.params.runs, Paths(), **snakemake.params.options, **given, failures=failures)
+    options = {"snapshots": snakemake.params.snapshots.rounds, "cores": snakemake.threads}
+    runner.train(snakemake.params.runs, Paths(), **snakemake.params.options, **options, failures=failures)
