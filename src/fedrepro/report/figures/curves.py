@@ -7,7 +7,6 @@ single rounds. With a `baseline`, curves are differences from it, seed by seed.
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from fedrepro.config.types import Count, Fraction
@@ -60,8 +59,7 @@ class Figure(base.Figure, ExperimentRef):
         panel, window = evidence.panel(self), self._window(evidence)
         styles = evidence.styles_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
-            line = _Line(panel, label, self._seeds(panel, label), styles[label], self._step(panel, label))
-            line.draw(axes, window, index)
+            self._draw_line(axes, panel, label, styles[label], window, index)
         for label in panel.results.unfinished_series:
             if label in styles:
                 options = {"color": styles[label].colour, **styles[label].marker_options}
@@ -70,6 +68,27 @@ class Figure(base.Figure, ExperimentRef):
         if panel.comparable and reported:
             _draw_paper_curves(axes, panel, reported, styles, window)
         self._draw_frame(axes, panel)
+
+    def _draw_line(self, axes: Any, panel: ExperimentView, label: str, style: SeriesStyle, window: int, index: int) -> None:
+        """Draw means over `window` rounds; the series' `index` shifts the markers, so that equal curves all show theirs."""
+        seeds, diverged = self._seeds(panel, label), panel.results.diverged_runs(label)
+        options = {"color": style.colour, "linewidth": style.line_width} | style.marker_options
+        if not seeds:
+            axes.plot([], [], **options, label=f"{label}: {'diverged' if diverged else 'not measured'}")
+            return
+        step, unit = self._step(panel, label), display_factor(panel.measure)
+        if window > 1:
+            rounds, means, _, _ = _band(seeds, unit)
+            axes.plot([step * round for round in rounds], means, color=style.colour, linewidth=0.5, alpha=0.25, zorder=1)
+        rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
+        xs = [step * round for round in rounds]
+        name = f"{label} ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if diverged else label
+        zorder = 1.9 if style.proposed else 2  # the heavy line hides no other
+        [line] = axes.plot(xs, means, **options, label=name, zorder=zorder)
+        if len(seeds) > 1:
+            axes.fill_between(xs, low, high, color=style.colour, alpha=0.15, linewidth=0, zorder=1)
+        interval = max(1, len(xs) // 8)
+        line.set_markevery((index * interval // len(panel.results.labels), interval))
 
     def _labels(self, panel: ExperimentView) -> list[str]:
         """Return the series that are drawn."""
@@ -174,41 +193,6 @@ class Figure(base.Figure, ExperimentRef):
                 chosen = " and ".join(calibrated[curve])
                 sentences.append(f"The paper's curve of {label} was used to choose {chosen}.")
         return sentences
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A series' line: its curves by seed, its style, and the length of a round on the horizontal axis."""
-
-    panel: ExperimentView
-    label: str
-    seeds: Mapping[int, Curve]
-    style: SeriesStyle
-    step: int
-
-    def draw(self, axes: Any, window: int, index: int) -> None:
-        """Draw means over `window` rounds; the series' `index` shifts the markers, so that equal curves all show theirs."""
-        options = {"color": self.style.colour, "linewidth": self.style.line_width} | self.style.marker_options
-        diverged = self.panel.results.diverged_runs(self.label)
-        if not self.seeds:
-            axes.plot([], [], **options, label=f"{self.label}: {'diverged' if diverged else 'not measured'}")
-            return
-        unit = display_factor(self.panel.measure)
-        if window > 1:
-            rounds, means, _, _ = _band(self.seeds, unit)
-            rounds = [self.step * round for round in rounds]
-            axes.plot(rounds, means, color=self.style.colour, linewidth=0.5, alpha=0.25, zorder=1)
-        rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in self.seeds.items()}, unit)
-        rounds = [self.step * round for round in rounds]
-        label = self.label
-        if diverged:
-            label += f" ({len(self.seeds)} of {len(self.panel.results.runs(label))} seeds)"
-        zorder = 1.9 if self.style.proposed else 2  # the heavy line hides no other
-        [line] = axes.plot(rounds, means, **options, label=label, zorder=zorder)
-        if len(self.seeds) > 1:
-            axes.fill_between(rounds, low, high, color=self.style.colour, alpha=0.15, linewidth=0, zorder=1)
-        interval = max(1, len(rounds) // 8)
-        line.set_markevery((index * interval // len(self.panel.results.labels), interval))
 
 
 def _difference(curve: Curve, other: Curve) -> Curve:
