@@ -1,4 +1,4 @@
-"""Kinds of figures that no paper in the catalogue uses yet, and measures in other units: drawn from small made results."""
+"""Kinds of figures, and measures in other units, drawn from small synthetic results."""
 
 import json
 import random
@@ -177,7 +177,7 @@ def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
 
 
 def test_nothing_overlaps(paper, evidence):
-    """Panels, their labels and the legend lie beside each other and inside the page."""
+    """Panels, their labels and the legend do not overlap and are inside the page."""
     for key in paper.figures:
         _layout.plt.close("all")
         picture = pictured(paper, evidence, key)
@@ -220,7 +220,7 @@ def test_a_figure_of_which_the_first_part_was_not_run_shows_the_others(first, ev
     assert "over 2 seeds." in text and "Not shown at this scale" not in text
 
 
-def test_a_legend_ends_with_what_series_are_held_against(paper, evidence):
+def test_a_legend_lists_references_after_the_series(paper, evidence):
     names = [text.get_text() for text in pictured(paper, evidence, "beta").legends[0].get_texts()]
     assert names == ["FedMAX", "FedAvg"]
 
@@ -239,7 +239,7 @@ def test_a_legend_has_as_many_columns_as_fit(name, columns):
     _layout.plt.close(picture)
 
 
-def test_a_series_that_a_panel_waits_for_and_another_has_is_named_once():
+def test_a_series_unfinished_in_one_panel_only_is_named_once():
     picture, panels = _layout.plt.subplots(1, 2)
     for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
@@ -265,7 +265,7 @@ def test_a_panel_with_a_name_needs_no_kind(tmp_path):
     (((40, 90), (50, 95)), [(40, 95), (40, 95)]),  # 55 is not much longer than 45
     (((0, 80), (0, 160)), None),
 ])  # fmt: skip
-def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shared):
+def test_a_shared_scale_cuts_nothing_off_and_prints_its_numbers_once(scales, shared):
     """Where each panel has a scale of its own, each has its numbers."""
     picture, axes = _layout.plt.subplots(1, 2, squeeze=False)
     for panel, limits in zip(axes[0], scales, strict=True):
@@ -276,18 +276,18 @@ def test_a_shared_scale_cuts_nothing_off_and_its_numbers_stand_once(scales, shar
     _layout.plt.close(picture)
 
 
-def test_a_sweep_of_one_method_looks_as_the_method_does_elsewhere(paper, evidence):
+def test_a_sweep_of_one_method_has_the_methods_style(paper, evidence):
     other = replace(evidence, styles={**evidence.styles, "elsewhere": {"FedMAX": SeriesStyle("#123456", "p")}})
     line = pictured(paper, other, "beta").axes[0].lines[0]
     assert (line.get_color(), line.get_marker()) == ("#123456", "p")
 
 
-def test_close_settings_are_no_ticks():
+def test_close_settings_get_no_ticks():
     assert ticks_fit([1, 2, 3]) and ticks_fit([5]) and not ticks_fit([100, 500, 1000, 10000])
 
 
 @pytest.mark.parametrize(("clients", "classes", "texts"), [(3, 10, 30), (12, 2, 24), (13, 10, 0), (3, 100, 0)])
-def test_heat_maps_name_what_there_is_room_for(clients, classes, texts):
+def test_heat_maps_print_numbers_and_names_only_if_they_fit(clients, classes, texts):
     draw = random.Random(0)
     counts = np.array([[draw.randrange(30_000) for _ in range(classes)] for _ in range(clients)])
     picture = _partition_heatmap.heatmap(counts, [f"class {n}" for n in range(classes)], "Data: partition")
@@ -332,7 +332,7 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert columns[2] == "algorithm.beta" and first[2] == 0.1
 
 
-def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference(paper, evidence):
+def test_a_sweep_sorts_the_settings_and_draws_each_panels_reference(paper, evidence):
     """The second experiment's series come in the opposite order and end 10 points lower."""
     found = evidence.results["sweep"]
     turned = found.note | {"series": dict(reversed(found.note["series"].items()))}
@@ -348,7 +348,7 @@ def test_a_sweep_goes_from_small_to_large_in_each_panel_beside_its_own_reference
     assert levels == pytest.approx([73, 63]) and "Dashed and dotted: FedAvg, without β" in figure.caption(changed)
 
 
-def test_grouped_bars_of_a_cell(paper, evidence):
+def test_grouped_bars_of_a_quantity(paper, evidence):
     axes = pictured(paper, evidence, "heights").axes[0]
     assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == [5, 5, 9, 9]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["MNIST", "CIFAR-10"]
@@ -370,7 +370,7 @@ def test_grouped_bars_of_a_cell(paper, evidence):
     assert "No number for FedMMD (CIFAR-10): seed 0: FedMMD does not reach 90 % within 20 rounds." in text
 
 
-def test_a_bar_looks_as_its_series_does_in_the_legend(paper, evidence):
+def test_a_bar_has_the_style_of_its_series_in_the_legend(paper, evidence):
     """The paper's own method is framed."""
     known = {"fig": {"FedMMD": SeriesStyle("#d55e00", "s", proposed=True), "FedAvg": SeriesStyle("#0072b2", "o")}}
     own = replace(evidence, styles=known)
@@ -384,7 +384,7 @@ def test_a_bar_looks_as_its_series_does_in_the_legend(paper, evidence):
     assert "Framed: the paper's own methods." in paper.figures["heights"].caption(own)
 
 
-def test_bars_of_a_study_are_of_its_rows(evidence):
+def test_bars_of_a_study_use_its_rows(evidence):
     """FedMMD's divergences are 3 where FedAvg's are 4, a quarter below."""
     found = studied([{"round": 1}])
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
@@ -394,8 +394,8 @@ def test_bars_of_a_study_are_of_its_rows(evidence):
     assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
 
 
-def test_each_panel_has_its_own_last_round_and_a_series_without_a_number_its_place(paper, evidence):
-    """Of 20 and of 200 rounds: one bar near the end of the shorter ones is enough. FedMMD never arrives in the second."""
+def test_each_panel_shows_its_own_last_round_and_keeps_the_place_of_a_missing_bar(paper, evidence):
+    """Runs have 20 and 200 rounds; one bar near the end of the shorter runs suffices. FedMMD never gets there in the second."""
     first = made({"FedMMD": {0: arrives(19)}, "FedAvg": {0: arrives(3)}})
     third = made({"FedMMD": {0: arrives(None, 200)}, "FedAvg": {0: arrives(3, 200)}})
     axes = pictured(paper, replace(evidence, results={**evidence.results, "first": first, "third": third}), "heights").axes[0]
@@ -415,7 +415,7 @@ def test_bars_that_come_near_the_last_round_show_it(paper, evidence):
         assert ("Grey line: the last round" in paper.figures["heights"].caption(found)) == shown
 
 
-def test_bars_of_a_cell_about_rounds_that_is_no_number_of_them_know_no_last_round(paper, evidence):
+def test_bars_of_accuracies_show_no_last_round(paper, evidence):
     """Its values are the best accuracies, in percent."""
     figure = paper.figures["heights"].model_copy(update={"quantity": {"kind": "best"}})
     axes = _layout.compose(figure, evidence).axes[0]
@@ -462,15 +462,15 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
 
 
 def test_a_round_counts_as_its_local_epochs(paper, evidence):
-    """Of two series with 20 rounds each the one that trains five epochs a round ends at 100."""
+    """Both series have 20 rounds; the one that trains five epochs per round ends at 100."""
     axes = pictured(paper, evidence, "trained").axes[0]
     lines = [list(line.get_xdata()) for line in axes.lines if len(line.get_xdata()) == 21]
     assert [(line[1], line[-1]) for line in lines] == [(1, 20), (5, 100)]
     assert axes.get_xlabel() == "local epochs in all" and axes.get_xlim() == (0, 102)
 
 
-def test_leads_are_differences_seed_by_seed(paper, evidence):
-    """Of series that rise apart: their mean, the band of one standard deviation, and the difference of the paper's curves."""
+def test_curves_above_a_baseline_are_differences_seed_by_seed(paper, evidence):
+    """Check their mean, the band of one standard deviation, and the difference of the paper's curves."""
     levels = {"FedMMD": {0: 0.70, 1: 0.74}, "FedAvg": {0: 0.60, 1: 0.70}}
     found = made({label: {seed: ends(level) for seed, level in seeds.items()} for label, seeds in levels.items()})
     keys = {"FedMMD": "a", "FedAvg": "b"}
@@ -497,8 +497,8 @@ def test_leads_are_differences_seed_by_seed(paper, evidence):
     assert "The difference from FedAvg, seed by seed." in text and "target" not in text
 
 
-def test_in_how_many_columns_all_rows_agree(paper, evidence):
-    """conv1: unit 0 is the same everywhere, unit 1 is not, unit 2 has no class at one client; fc1: nobody has any."""
+def test_captions_count_the_columns_in_which_all_rows_agree(paper, evidence):
+    """conv1: unit 0 is the same everywhere, unit 1 is not, unit 2 has no class at one client; fc1: no unit has a class."""
     tops = {"conv1": {0: (3, 3), 1: (3, 4), 2: (-1, 5)}, "fc1": {0: (-1, -1)}}
     rows = [
         {"layer": layer, "neuron": unit, "client": client, "class": top}
@@ -533,7 +533,7 @@ def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
     assert paper.figures["variance"].seed_means(studied(rows, ("FedMMD",), (0,)), "FedMMD") == {"conv1": [2.0]}
 
 
-def test_rounds_until_it_has_converged():
+def test_rounds_to_the_plateau():
     """0.1, 0.5, 0.78, 0.8, 0.79: within three points of its best at round 2, as a mean of two rounds at round 3."""
     found = made({"FedMMD": {0: [0.1, 0.5, 0.78, 0.8, 0.79]}, "FedAvg": {0: [0.1, 0.1]}})
     plateaus = [
@@ -559,7 +559,7 @@ def test_lines_over_layers(paper, evidence):
 
 
 def test_a_band_is_the_seeds_standard_deviation(paper, evidence):
-    """Of a variance of 1 the two seeds of FedMMD have 1 and 1.1, those of FedAvg 1.3 and 1.4."""
+    """For a variance of 1, the two seeds of FedMMD have 1 and 1.1, those of FedAvg 1.3 and 1.4."""
     axes = pictured(paper, evidence, "variance").axes[0]
     for line, band, middle in zip(axes.lines, axes.collections, (1.05, 1.35) * 2, strict=True):
         corners = band.get_paths()[0].vertices
@@ -640,7 +640,7 @@ def test_a_column_that_the_study_does_not_have(paper, evidence):
 # ---- measures in other units
 
 
-def test_a_loss_is_told_in_nats_and_comes_down():
+def test_a_loss_is_shown_in_nats_and_falls_to_its_target():
     found = curves()
     cell = {"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", "last": 5}
     claim = {"text": "t", "source": "s", "experiment": "first", "measure": "test_loss", "reported": -0.1, "tolerance": 0.05}
@@ -660,7 +660,7 @@ def test_a_loss_is_told_in_nats_and_comes_down():
     )
 
 
-def test_a_loss_settles_from_above():
+def test_a_loss_reaches_its_plateau_from_above():
     """2.3, 1.0, 0.5, 0.4, 0.42: within 0.15 of the lowest at round 2."""
     found = made({"FedMMD": {0: [2.3, 1.0, 0.5, 0.4, 0.42]}})
     losses = Results(found.note, [row | {"test_loss": row["test_accuracy"]} for row in found.rows])
@@ -722,7 +722,7 @@ BROKEN = r"$\frac{1}$"  # matplotlib raises ValueError where it reads this as ma
 
 
 def renamed(value):
-    """With a name that is no mathematics in the place of each FedAvg."""
+    """Replace each FedAvg by a name that is no valid mathematics."""
     return json.loads(json.dumps(value).replace("FedAvg", json.dumps(BROKEN)[1:-1]))
 
 

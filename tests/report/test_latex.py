@@ -1,4 +1,4 @@
-"""Tables, numbers and the report as LaTeX: what stands in the files, and that they go into an article without edits."""
+"""Tables, numbers and the report as LaTeX: contents of the files, and their use in an article without edits."""
 
 import re
 import shutil
@@ -35,7 +35,7 @@ ARTICLE = r"""\documentclass[twocolumn]{article}
 
 
 def text_of(asked, **results: Results) -> str:
-    """A table's file."""
+    """Return the LaTeX of a table."""
     found = evidence(**results)
     return _latex.table(
         asked.build(found), asked.caption(found), asked.notes(found), "tab:p-t", gathered.provenance_text(results.values())
@@ -43,7 +43,7 @@ def text_of(asked, **results: Results) -> str:
 
 
 def body(text: str) -> list[str]:
-    """The lines between the rules."""
+    """Return the lines between the rules."""
     return text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
 
 
@@ -75,14 +75,14 @@ def test_the_best_is_bold_and_decimals_are_aligned():
     assert r"{Series} & \multicolumn{2}{c}{a (\%)} & " in text
 
 
-def test_intervals_stand_below_each_other():
+def test_intervals_are_aligned():
     rows = [{"Series": "x", "y (%)": Number(1.0, 1, 12.5, 2)}, {"Series": "z", "y (%)": Number(-10.0, 1, 0.0, 2)}]
     text = _latex.table(Grid.from_rows(rows), "c", "n", "l", "s")
     assert body(text) == [r"x & 1.0 & $\pm$\,12.5 \\", r"z & -10.0 & $\pm$\,\phantom{0}0.0 \\"]
     assert r"S[table-format=-2.1]@{\,}l" in text
 
 
-def test_what_restricts_a_number_is_told_below():
+def test_a_qualifier_is_a_footnote():
     text = text_of(ROUNDS, a=own(made(SERIES)))
     assert r"single & 95 & 20.0 & \textsuperscript{a} & " in text
     assert r"\footnotesize \textsuperscript{a}1 of 2 seeds reach the target. Rounds: " in text
@@ -91,7 +91,7 @@ def test_what_restricts_a_number_is_told_below():
     assert r"FedAvg & 94 & {never} & {--} & " in never
 
 
-def test_panels_stand_over_their_rows_or_in_the_caption():
+def test_panels_are_named_above_their_rows_or_in_the_caption():
     both = table(title="t", kind="rounds_to_target", panels=["a", "b"], baseline="FedAvg", targets={"paper": [0.5]})
     series = {"FedAvg": {0: reaches(1, 2)}}
     lines = body(text_of(both, a=own(made(series)), b=made(series)))
@@ -119,7 +119,7 @@ def test_a_table_without_rows_says_why():
     ("Fig. 5a (%)", ["Fig. 5a", "(%)"]),
     ("Unbreakable", ["Unbreakable"]),
 ])  # fmt: skip
-def test_long_titles_stand_on_two_lines(title, lines):
+def test_long_titles_take_two_lines(title, lines):
     assert _latex.split_title(title) == lines
 
 
@@ -149,7 +149,7 @@ def test_special_characters(plain, expected):
 @pytest.mark.parametrize(("values", "expected"), [
     ((0.5, 2.25), "S[table-format=1.2]"), ((0, 12.5), "S[table-format=+2.2]"), ((3, -12), "S[table-format=-2.2]"),
 ])  # fmt: skip
-def test_a_column_has_room_for_its_signs(values, expected):
+def test_a_column_has_space_for_its_signs(values, expected):
     assert _latex.siunitx_format([Number(value, 2, signed="+" in expected) for value in values]) == expected
 
 
@@ -163,7 +163,7 @@ def test_ties_at_the_shown_digits_are_all_best():
     assert not alone[0]["y"].best  # among fewer than two nobody is
 
 
-def test_columns_for_programs():
+def test_columns_of_the_csv():
     assert slug("Saved vs FedAvg (%)") == "saved_vs_fedavg_percent" and slug("Paper's rounds") == "papers_rounds"
     rows = [
         {"Series": "x", "y (%)": Number(1 / 3, 1, 0.25, 2), "z": Number(7)},
@@ -217,13 +217,13 @@ def test_a_number_is_not_separated_from_its_unit(text, expected):
 
 
 def test_an_article_may_have_two_scales():
-    """The paper's own goes without its name, as in prose."""
+    """The paper's own scale is not part of the names."""
     assert made({}, "full").latex_name == "p" and made({}, "direction").latex_name == "p-small"
     names = {latex_macros.name(made({}, compare).latex_name, "4d-a") for compare in ("full", "direction")}
     assert names == {"pFourDA", "psmallFourDA"}
 
 
-def test_commands_are_called_once():
+def test_commands_have_unique_names():
     twice = verdicts(**{"4d-a": own(made(SERIES)), "4-da": own(made(SERIES))})
     assert latex_macros.name("p", "4d-a") == "pFourDA" and latex_macros.name("p", "4-da") == "pFourDa"
     assert latex_macros.name("p", "10-fedAVG") == "pOneZeroFedAVG"
@@ -239,7 +239,7 @@ def test_every_claim_of_a_paper_has_its_own_commands(paper, monkeypatch):
     assert len(names) == len(set(names)) and all(name.isalpha() and name.isascii() for name in names)
 
 
-def test_what_it_was_made_with():
+def test_provenance_names_version_and_commits():
     found = made({"FedAvg": {0: arrives(3), 1: arrives(3)}})
     first, second = found.runs()
     first |= {"commit": "b2", "commit_date": "2026-11-20T10:00:00+01:00"}
@@ -252,7 +252,7 @@ def test_what_it_was_made_with():
 
 
 def compiled(folder: Path, text: str) -> str:
-    """The log of an article."""
+    """Compile an article and return its log."""
     (folder / "article.tex").write_text(text, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
     for _ in range(2):

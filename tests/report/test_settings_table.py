@@ -1,4 +1,4 @@
-"""Settings as tables: what all series share, what differs, what a scale changes."""
+"""Settings as tables: shared by all series, differing between them, changed by a scale."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from support.results import arrives, made
 CONFIG = {"lr": 0.03, "augment": ["flip"], "model": {"name": "cnn", "width": 1.0}, "proxy": None, "seed": 0}
 
 
-def test_what_all_series_share_and_what_is_their_own():
+def test_shared_and_differing_settings():
     found = made({label: {0: arrives(3)} for label in ("low", "high")})
     for label, own in (("low", {"lr": 0.01}), ("high", {"algorithm": {"name": "l2", "weight": 0.1}})):
         found.note["series"][label]["config"] = CONFIG | {"algorithm": {"name": "fedavg"}} | own
@@ -44,6 +44,6 @@ def test_a_paper_knows_what_the_active_scale_changes():
     assert full.scale_changes("fig4a") == []
 
 
-def test_it_is_light():
+def test_it_imports_no_heavy_modules():
     code = "import sys; from fedrepro.report import settings_table; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

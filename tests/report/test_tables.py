@@ -19,7 +19,7 @@ from support.tables import OWN, REPORTED, ROUNDS, SERIES, SPEC, TABLE2, A, B, ev
 
 
 def build(table: Table, curves: dict | None = None, **results) -> list[dict]:
-    """Rows as they are read, the best number with a star behind it."""
+    """Return the rows as printed, with a star behind the best number."""
     grid = table.build(evidence(curves, **results))
     return [
         {name: text + " *" * ((i, j) in grid.best_cells) for j, (name, text) in enumerate(zip(grid.columns, row, strict=True))}
@@ -74,7 +74,7 @@ def test_the_row_of_improvements_by_hand():
     assert build(asked, a=nothing, b=nothing) == []
 
 
-def test_training_sets_of_unequal_sizes_are_told():
+def test_notes_name_training_sets_of_different_sizes():
     one, other = (own(made(SERIES)) for _ in range(2))
     for series in other.note["series"].values():
         series["config"] = {"train_images": 5000}
@@ -110,7 +110,7 @@ def test_the_untrained_model_is_never_part_of_the_end():
     assert "b has only 2 rounds, all of which count." in asked.description(evidence(b=B))
 
 
-def test_runs_of_different_lengths_are_told_apart():
+def test_notes_name_runs_of_different_lengths():
     mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
     text = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
     assert "a, FedAvg has only 2 rounds, all of which count." in text and "a, conv" not in text
@@ -119,7 +119,7 @@ def test_runs_of_different_lengths_are_told_apart():
     assert "b has only 2 rounds, all of which count." in text
 
 
-def test_what_stands_above_and_below_a_table():
+def test_caption_and_notes_of_a_table():
     found = evidence(a=A, b=B)
     assert ENDS.caption(found) == "Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); ± is half of the 95 % interval of the mean."
     assert ENDS.notes(found) == (
@@ -135,7 +135,7 @@ def test_what_stands_above_and_below_a_table():
     assert "test accuracy. Tested every 5 rounds. Data: " in asked.notes(seldom)
 
 
-def test_a_panel_is_called_as_in_the_paper():
+def test_a_panel_has_its_name_in_the_paper():
     named = paper().model_copy(update={"experiments": {"a": DisplayOptions(name="Fig. 1", about="two clients", measure=OWN)}})
     found = spec.paper_data(named, {"a": A, "b": B}, {})
     asked = table(title="Ends", kind="convergence", panels=["a"], last=2)
@@ -153,7 +153,7 @@ def test_a_panel_is_called_as_in_the_paper():
     ({"a": [3, 3], "b": [3, 2]}, "n = 3 seeds (conv of b: 2); "),
     ({"a": [1, 1], "b": [1, 1]}, "n = 1 seed, so without intervals."),
 ])  # fmt: skip
-def test_seeds_are_told_once(counts, text):
+def test_captions_name_the_number_of_seeds_once(counts, text):
     panels = {
         name: own(made({
             label: dict.fromkeys(range(count), [0.1, 0.5]) for label, count in zip(("FedAvg", "conv"), both, strict=True)
@@ -180,7 +180,7 @@ def test_two_targets_by_hand():
     assert "Rounds, mean of 1" not in found[0] and found[0]["Final accuracy (%)"] == "94.60 ± 5.08"  # 94.2 and 95
 
 
-def test_savings_that_the_paper_tells_without_rounds():
+def test_savings_that_the_paper_reports_without_rounds():
     asked = table(**ROUNDS, savings={"conv": {"a": 0.472}}, savings_from="its text")
     found = build(asked, a=own(made(SERIES)))
     text = [(row["Series"], row["Saved vs FedAvg (%)"], row["Paper's saving (%)"]) for row in found[:3]]
@@ -198,7 +198,7 @@ def test_one_that_only_some_seeds_reach_is_never_the_best():
     assert [row["Rounds"] for row in found] == ["9.0 ± 0.0 *", "3.0 (1 of 2 seeds reach the target)", "9.0 ± 0.0 *"]  # ties all
 
 
-def test_the_tables_targets_else_the_figures():
+def test_a_table_without_targets_takes_the_experiments():
     one = {"FedAvg": {0: reaches(3, 6)}}
     asked = table(**ROUNDS, reported={"FedAvg": [1, 2]})
     assert [row["Paper's rounds"] for row in build(asked, a=own(made(one)))] == ["1", "2"]
@@ -239,7 +239,7 @@ def test_what_clients_receive_is_of_the_round_before(measure, late):
 
 
 def sends(found: Results, **factors: float) -> Results:
-    """What some series receive, multiplied; what they send stays."""
+    """Multiply what some series receive; what they send stays the same."""
     for row in found.rows:
         row["bytes_down"] = str(round(factors.get(row["series"], 1) * int(row["bytes_down"])))
     for label, factor in factors.items():
@@ -250,7 +250,7 @@ def sends(found: Results, **factors: float) -> Results:
 
 
 def test_communication_by_hand():
-    """Of `made`: 1,500,000 bytes down and 500,000 up a round, here for five participants."""
+    """Runs of `made` receive 1,500,000 bytes and send 500,000 in a round, here with five participants."""
     found = sends(own(made(SERIES, clients_per_round=5)), conv=1.2, single=1.00002)
     asked = table(kind="communication", panels=["a"], baseline="FedAvg", targets={"paper": [0.94, 0.95]})
     rows = build(asked, a=found)
@@ -268,7 +268,7 @@ def test_communication_by_hand():
 
 
 def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
-    """Seed by seed, also where rounds differ, as those in which importance is sent."""
+    """Rounds of a run may differ, such as those in which importance is sent."""
     found = own(made({"FedAvg": {0: [0.1, 0.5, 0.96], 1: [0.1, 0.96, 0.96]}}, clients_per_round=5))
     for row in found.rows:
         row["bytes_down"] = str(1_000_000 * int(row["round"]) * (1 + int(row["seed"])))
@@ -281,7 +281,7 @@ def test_bytes_to_a_target_are_those_of_the_rounds_up_to_it():
 
 
 def test_multiply_adds_where_they_were_counted():
-    """Two operations each; results of earlier code have none, and then there is no such column."""
+    """A multiply-add is two operations; results of code that did not count them have no such column."""
     found = own(made(SERIES, clients_per_round=5))
     asked = table(kind="communication", panels=["a"], baseline="FedAvg")
     assert "Multiply-adds" not in build(asked, a=found)[0] and "Multiply-adds" not in asked.description(evidence(a=found))
@@ -291,8 +291,8 @@ def test_multiply_adds_where_they_were_counted():
     assert "Multiply-adds: millions per image" in asked.description(evidence(a=found))
 
 
-def test_weights_that_differ_from_seed_to_seed_are_all_told():
-    """As of networks that grow."""
+def test_weights_that_differ_between_seeds_are_all_shown():
+    """As in networks that grow."""
     found = own(made(SERIES, clients_per_round=5))
     found.runs("conv")[1]["weights"] = 12
     rows = build(table(kind="communication", panels=["a"], baseline="FedAvg"), a=found)
@@ -375,7 +375,7 @@ def test_mistakes_in_tables(values, words, tmp_path):
     assert "workflow/papers/p/" in str(caught.value) and words in str(caught.value)
 
 
-def test_bytes_of_one_participant_need_one_number_of_them(tmp_path):
+def test_bytes_of_one_participant_need_one_number_of_participants(tmp_path):
     other = {"two": {"name": "fedavg", "overrides": {"clients_per_round": 2}}}
     with pytest.raises(UserError, match="tables.bytes.panels: first: two has its own clients_per_round"):
         read(tmp_path, SPEC, other)
@@ -400,7 +400,7 @@ def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
 
 
 def test_values_above_a_baseline_by_hand():
-    """5 and 7 points of two seeds: 6 ± 12.706 x sqrt 2 / sqrt 2; a series that lost a run has no number."""
+    """Two seeds with 5 and 7 points: 6 ± 12.706 x sqrt 2 / sqrt 2; a series with a diverged run has no number."""
     ends = {"FedAvg": (0.7, 0.8), "one": (0.75, 0.87), "two": (0.7, 0.78)}
     series = {label: {seed: [0.1, value] for seed, value in enumerate(values)} for label, values in ends.items()}
     asked = table(kind="convergence", panels=["b"], last=1, baseline="FedAvg")
