@@ -39,10 +39,10 @@ def here(tmp_path, monkeypatch) -> Path:
 def refused(capsys, *arguments: str) -> str:
     """The one message of a command that ends with exit code 2."""
     assert main.main(list(arguments)) == 2
-    told = capsys.readouterr().err
-    messages = [line for line in told.splitlines() if line.startswith("error: ")]
-    assert len(messages) == 1 and "Traceback" not in told
-    return told[told.index("error: ") + 7 :].strip()
+    output = capsys.readouterr().err
+    messages = [line for line in output.splitlines() if line.startswith("error: ")]
+    assert len(messages) == 1 and "Traceback" not in output
+    return output[output.index("error: ") + 7 :].strip()
 
 
 @pytest.mark.parametrize(("changes", "words"), [
@@ -65,9 +65,9 @@ def refused(capsys, *arguments: str) -> str:
 def test_mistakes_in_the_settings(changes, words, here, capsys):
     write(here, changes, "mine.yaml")
     for command in ("train", "plan"):
-        told = refused(capsys, command, "--params", "mine.yaml")
-        assert told.startswith(("mine.yaml: ", "workflow/papers/p/"))
-        assert all(word in told for word in words)
+        output = refused(capsys, command, "--params", "mine.yaml")
+        assert output.startswith(("mine.yaml: ", "workflow/papers/p/"))
+        assert all(word in output for word in words)
     assert sorted(path.name for path in here.iterdir()) == ["mine.yaml", "workflow"]
 
 
@@ -130,8 +130,8 @@ def shell(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
 def test_a_mistake_as_the_shell_sees_it(here):
     write(here, {})
     done = shell("train", "--scale", "q")
-    told = "error: params.yaml: scale: unknown scale 'q': choose from quick, other\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+    message = "error: params.yaml: scale: unknown scale 'q': choose from quick, other\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 def test_stopped_by_hand(here, capsys, monkeypatch):
@@ -165,7 +165,7 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
     )
     monkeypatch.setattr(study_runner, "run_studies", lambda cases, *_, **options: made.extend(cases) or [])
     write(here, {})
-    assert "digits-fedprox-s0-" in (told := refused(capsys, "train")) and "no luck" in told
+    assert "digits-fedprox-s0-" in (output := refused(capsys, "train")) and "no luck" in output
     assert [case.run.config.algorithm.name for case in made] == ["fedavg"]
 
 
@@ -212,8 +212,8 @@ def test_train_trains(ready):
     runs = sorted((ready / "results" / "runs" / "p").iterdir())
     assert [re.sub("-[0-9a-f]{10}$", "", run.name) for run in runs] == ["digits-fedavg-s0", "digits-fedprox-s0"]
     for run in runs:
-        told = json.loads((run / "summary.json").read_text())
-        assert (told["status"], told["rounds"]) == ("finished", 2) and 0 <= told["final"]["test_accuracy"] <= 1
+        summary = json.loads((run / "summary.json").read_text())
+        assert (summary["status"], summary["rounds"]) == ("finished", 2) and 0 <= summary["final"]["test_accuracy"] <= 1
         assert len((run / "metrics.csv").read_text().splitlines()) == 4
     assert len(list((ready / "data" / "partitions").glob("*.npz"))) == 1  # the two share it
 
@@ -263,8 +263,8 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     shutil.copytree(ready, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
     assert main.main(["keep"]) == 0
-    *told, last = capsys.readouterr().out.splitlines()
-    assert sorted(told) == [f"p {run}" for run in kept.load_runs(Path("results/kept/p"))] and len(told) == 2
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert sorted(lines) == [f"p {run}" for run in kept.load_runs(Path("results/kept/p"))] and len(lines) == 2
     assert last == "kept 2 runs; 2 of 2 runs are finished"
     assert main.main(["keep"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
@@ -272,11 +272,11 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().out == "nothing to keep: 0 of 0 runs are finished\n"
     write(tmp_path / "copy", fig(lr=0.2))
     assert main.main(["prune"]) == 0
-    *told, last = capsys.readouterr().out.splitlines()
+    *lines, last = capsys.readouterr().out.splitlines()
     assert last == "2 folders and files; --yes deletes them"
-    assert len(told) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in told)
+    assert len(lines) == 2 and all(line.startswith("would delete results/runs/p/digits-") for line in lines)
     assert main.main(["prune", "--yes"]) == 0
-    assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in told]
+    assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in lines]
     assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
     assert not any(Path("results/runs/p").iterdir()) and len(kept.load_runs(Path("results/kept/p"))) == 2
 
@@ -306,8 +306,8 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     state, left, title = listed()["fig"]
     assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"
     assert main.main(["plan", "fig", "--cores", "1"]) == 0
-    told = capsys.readouterr()
-    assert re.search("p/fig +1 of 3 ", told.out) and "on 1 core\n" in told.out
+    output = capsys.readouterr()
+    assert re.search("p/fig +1 of 3 ", output.out) and "on 1 core\n" in output.out
     assert main.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
 
@@ -335,8 +335,8 @@ def test_a_list_says_what_is_kept_of_other_data(paper, capsys):
     record = runs[0].config_record() | {"data": "other pixels"}
     finish(replace(runs[0], folder=Paths().kept("p") / f"a-{kept.run_hash(record)}", data="other pixels"))
     assert main.main(["list"]) == 0
-    told = capsys.readouterr().out
-    assert told.count("not run, 1 kept of other data ") == 2 and "report_only=true reports what is kept" in told
+    output = capsys.readouterr().out
+    assert output.count("not run, 1 kept of other data ") == 2 and "report_only=true reports what is kept" in output
 
 
 def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, capsys):

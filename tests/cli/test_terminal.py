@@ -18,7 +18,7 @@ from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.formatting import count, duration
-from fedrepro.experiments import cost as bill
+from fedrepro.experiments import cost
 from fedrepro.experiments.cost_model import Cost
 from fedrepro.experiments.plan import PlannedExperiment
 from support.pipeline import ROOT
@@ -28,8 +28,8 @@ def record(message: str = "", level: int = logging.INFO, **extra) -> logging.Log
     return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
 
 
-def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> bill.PendingWork:
-    return bill.PendingWork(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
+def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> cost.PendingWork:
+    return cost.PendingWork(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
 
 
 def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
@@ -56,7 +56,7 @@ def runs(tmp_path) -> list[Path]:
     return [tmp_path / name for name in "abc"]
 
 
-def asked(runs: list[Path]) -> dict[str, list[bill.PendingWork]]:
+def jobs_of(runs: list[Path]) -> dict[str, list[cost.PendingWork]]:
     """Of the runs the first two in one job."""
     entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
     return {"train_x": entries[:2], "train_y": entries[2:]}
@@ -69,7 +69,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     clock = Clock()
     progress = Progress(clock)
     assert progress.line() == ""
-    progress.requested = asked(runs)
+    progress.requested = jobs_of(runs)
     progress.running = {7: "train_x", 8: "train_y"}
     assert progress.line() == "0 of 3 runs done | fig a | fig c"
     runs[0].mkdir()
@@ -89,7 +89,7 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
 
 def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
     progress = Progress()
-    progress.requested = asked(runs)
+    progress.requested = jobs_of(runs)
     progress.running = {7: "train_x"}
     for run, time in zip(runs[:2], (100, 200), strict=True):
         reach(run, time)
@@ -106,7 +106,7 @@ def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
 def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at_first, seconds, left):
     clock = Clock()
     progress = Progress(clock)
-    progress.requested = asked(runs)
+    progress.requested = jobs_of(runs)
     reach(runs[2], before)
     progress.running = {1: "train_y"}
     progress.line()
@@ -166,7 +166,7 @@ def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(r
         (io.StringIO(), ["0 of 3 runs done | fig a\n", "hello\n"]),
     ):
         shown = screen(stream)
-        shown.handle(record("To be trained", event=Event.COST, requested=asked(runs)))
+        shown.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs)))
         shown.handle(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
         shown.show()
         shown.show()
@@ -182,7 +182,7 @@ def test_what_a_user_reads(runs, tmp_path):
     log, terminal = tmp_path / "job.log", screen()
     failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
     study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
-    terminal.handle(record("To be trained", event=Event.COST, requested=asked(runs) | {"study_x": [study]}))
+    terminal.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs) | {"study_x": [study]}))
     terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
     finish(runs[0])
     reach(runs[1], 7)
@@ -225,18 +225,18 @@ def script(tmp_path, monkeypatch):
     failure.write(log, {"of before": KeyError()})
     rule = SimpleNamespace(rule="page", log=[str(log)])
 
-    def told() -> list[tuple[str, str]] | None:
+    def read_failures() -> list[tuple[str, str]] | None:
         path = failure.failures_file(log)
         return [(one["name"], one["message"]) for one in json.loads(path.read_text())] if path.exists() else None
 
-    return lambda: module.failures_logged(rule), told
+    return lambda: module.failures_logged(rule), read_failures
 
 
 def test_a_script_that_fails_leaves_its_failures_as_data(script):
-    logged, told = script
+    logged, read_failures = script
     with logged():
         pass
-    assert told() is None
+    assert read_failures() is None
     for error, message in (
         (UserError("no such file"), "no such file"),
         (KeyError("x"), "KeyError: 'x'"),
@@ -244,13 +244,13 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
     ):
         with pytest.raises(SystemExit), logged():
             raise error
-        assert told() == [("page", message)]
+        assert read_failures() == [("page", message)]
     with pytest.raises(SystemExit), logged() as failures:
         for name, error in (("a", KeyError(1)), ("b", None), ("c", UserError("no"))):
             with failures.collect(name):
                 if error:
                     raise error
-    assert told() == [("a", "KeyError: 1"), ("c", "no")]
+    assert read_failures() == [("a", "KeyError: 1"), ("c", "no")]
 
 
 # ---- what the Snakefile hooks in
@@ -263,16 +263,16 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
         assert announce(record("chatter")) and not caplog.records
         assert announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2}))
         announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
-    (told,) = caplog.records  # once
-    assert (told.event, told.requested) == (Event.COST, {"train_a": jobs["train_a"]})
-    assert told.getMessage() == bill.pending_table(jobs["train_a"], 2)
+    (announced,) = caplog.records  # once
+    assert (announced.event, announced.requested) == (Event.COST, {"train_a": jobs["train_a"]})
+    assert announced.getMessage() == cost.pending_table(jobs["train_a"], 2)
 
 
 def test_a_bill_by_hand():
     """Two runs of a sample and 1e12 operations each, and a study of one of them, on two cores."""
     study = replace(entry("c", 1800, True), group="new clients after them, at most")
     found = [entry("a", 3600), entry("b", 7200), study]
-    *lines, last = bill.plan_table([PlannedExperiment("p", "fig", None, ())], found, 2, "quick").splitlines()
+    *lines, last = cost.plan_table([PlannedExperiment("p", "fig", None, ())], found, 2, "quick").splitlines()
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "p/fig 2 of 0 2.00e+00 2 3.0 h",
         "new clients after them, at most 1 1.00e+00 1 30 min",
@@ -282,13 +282,13 @@ def test_a_bill_by_hand():
 
 
 def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
-    def run(name: str, cores: int) -> bill.PendingWork:
+    def run(name: str, cores: int) -> cost.PendingWork:
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 
-    assert [bill.wall_seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
-    assert bill.wall_seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
-    assert bill.wall_seconds([], 2) == 0
+    assert [cost.wall_seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
+    assert cost.wall_seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
+    assert cost.wall_seconds([], 2) == 0
 
 
 @pytest.mark.parametrize(("command", "exception", "wrong"), [
@@ -299,10 +299,10 @@ def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
 ])  # fmt: skip
 def test_an_unknown_target_is_answered_with_the_nearest(command, exception, wrong):
     targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
-    told = record("no rule", event=LogEvent.ERROR, exception=exception)
-    assert log_filters.suggest_targets(targets, lambda: command)(told)
+    error = record("no rule", event=LogEvent.ERROR, exception=exception)
+    assert log_filters.suggest_targets(targets, lambda: command)(error)
     expected = str(unknown_name("target", wrong, targets, "; `fedrepro list` shows all")) if wrong else "no rule"
-    assert told.getMessage() == expected
+    assert error.getMessage() == expected
 
 
 # ---- the end
@@ -315,18 +315,18 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
     folder, verdicts = tmp_path / "quick", f"{tables}/verdicts.json"
     made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", verdicts]
-    told = summary.closing_message([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
-    assert told == [
+    lines = summary.closing_message([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
+    assert lines == [
         "Done in 3 min: 1 run trained, 1 study made.",
         "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
         f"Open {tmp_path}/quick/index.html",
     ]
-    told = summary.closing_message([f"{tables}/table1.csv"], folder, 2).splitlines()
-    assert told == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
+    lines = summary.closing_message([f"{tables}/table1.csv"], folder, 2).splitlines()
+    assert lines == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
     assert summary.closing_message(["results/crate-quick.zip"], folder, 2).endswith("\nWrote results/crate-quick.zip")
-    told = summary.closing_message([verdicts], folder, 2).splitlines()
-    assert told[-1] == "p: no claim is judged at this scale"
+    lines = summary.closing_message([verdicts], folder, 2).splitlines()
+    assert lines[-1] == "p: no claim is judged at this scale"
 
 
 @pytest.mark.parametrize(

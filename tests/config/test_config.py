@@ -1,4 +1,4 @@
-"""Settings: a mistake is told with its place, its key and what is valid; overlays are laid level by level."""
+"""Settings: errors name file, key and valid values; overlays are merged level by level."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What an editor is told of the settings and of a paper's files: all of ours is right, and a mistake in it is one."""
+"""JSON schemas for editors: they accept our settings and papers' files, and refuse mistakes in them."""
 
 import json
 from pathlib import Path

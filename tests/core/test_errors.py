@@ -1,4 +1,4 @@
-"""What a message never shows, and what becomes of a failure that no code is to blame for."""
+"""Messages never show secrets, and failures of the machine become user errors."""
 
 import errno
 import time

@@ -1,4 +1,4 @@
-"""What imports a module from before the move is told the new place."""
+"""Importing a module under its old name raises an error with the new name."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The campaigns' own parts: what they draw is wrong, and what fails is told with the command that repeats it."""
+"""The campaigns' helpers: drawn inputs are wrong, and a failure is reported with the command that repeats it."""
 
 import argparse
 import random
@@ -21,14 +21,14 @@ def test_a_failed_case_is_told_with_how_to_repeat_it(monkeypatch, capsys):
         return "well"
 
     monkeypatch.setattr(cases, "warm", lambda folder: None)
-    asked = argparse.Namespace(seed=7, count=3, only=None)
-    assert cases.tried("x", lambda: case, asked) == 1
-    told = capsys.readouterr().out
-    assert "again: python -m tests.campaigns.x --seed 7 --only 2" in told and ": 2 well; 1 failed" in told
-    asked.only = 2
-    assert cases.tried("x", lambda: case, asked) == 1 and told.splitlines()[0] == capsys.readouterr().out.splitlines()[0]
-    asked.only = 0
-    assert cases.tried("x", lambda: case, asked) == 0
+    options = argparse.Namespace(seed=7, count=3, only=None)
+    assert cases.tried("x", lambda: case, options) == 1
+    output = capsys.readouterr().out
+    assert "again: python -m tests.campaigns.x --seed 7 --only 2" in output and ": 2 well; 1 failed" in output
+    options.only = 2
+    assert cases.tried("x", lambda: case, options) == 1 and output.splitlines()[0] == capsys.readouterr().out.splitlines()[0]
+    options.only = 0
+    assert cases.tried("x", lambda: case, options) == 0
 
 
 @pytest.mark.parametrize(("code", "text"), [

@@ -119,8 +119,8 @@ def test_no_setting_becomes_part_of_a_command(copy):
     change(lambda values: values["papers"].append(f"x; {words}"))
     for name, stage in stages().items():
         assert words not in str(stage.cmd) and words not in name
-    told = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
-    assert told.returncode != 0 and "a name consists of a to z" in told.stderr and not Path("found").exists()
+    output = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
+    assert output.returncode != 0 and "a name consists of a to z" in output.stderr and not Path("found").exists()
 
 
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
@@ -161,8 +161,8 @@ def test_a_paper_is_added_by_its_folder_and_its_name(copy):
     before = stages()
     change(lambda values: values["papers"].append("mine"))
     assert stages().keys() == before.keys() and all("workflow/papers" in map(str, stage.deps) for stage in stages().values())
-    code, told = pipeline.snakemake(copy, pipeline.environment(copy), "-n", "--cores", "1", "mine")
-    assert code == 0 and "train_mine_digits" in told and "artifacts_mine" in told
+    code, output = pipeline.snakemake(copy, pipeline.environment(copy), "-n", "--cores", "1", "mine")
+    assert code == 0 and "train_mine_digits" in output and "artifacts_mine" in output
 
 
 def shrink(values: dict) -> None:

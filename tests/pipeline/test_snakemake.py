@@ -41,9 +41,9 @@ def cut(folder: Path) -> None:
 
 def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
     """Run to the end; what it printed."""
-    code, told = pipeline.snakemake(folder, environment(folder), *arguments)
-    assert code is not None and (code != 0) == fails, told
-    return told
+    code, output = pipeline.snakemake(folder, environment(folder), *arguments)
+    assert code is not None and (code != 0) == fails, output
+    return output
 
 
 def fresh(project: Path, folder: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_file_that_aliases_make_large_is_refused_at_once(project, tmp_path):
     lists = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
     with (other / "params.yaml").open("a", encoding="utf-8") as file:
         file.write(f"more: [{', '.join(lists)}]\n")
-    code, told = pipeline.snakemake(other, environment(other), "-n", seconds=60)
-    assert code and "*a0 repeats text from elsewhere; write it out" in told
+    code, output = pipeline.snakemake(other, environment(other), "-n", seconds=60)
+    assert code and "*a0 repeats text from elsewhere; write it out" in output
 
 
 def test_a_python_that_snakemake_cannot_start_is_refused(project, tmp_path):
@@ -198,13 +198,13 @@ def test_two_cores_give_the_same_artifacts(project, again):
 
 
 def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
-    folder, told = again[0], again[1].splitlines()
-    assert told[1].startswith("To be trained: about ") and told[1].endswith(
+    folder, output = again[0], again[1].splitlines()
+    assert output[1].startswith("To be trained: about ") and output[1].endswith(
         "on 2 cores, rough where it was never measured here (`fedrepro plan` does)."
     )
-    assert re.fullmatch(r"fedmmd/fig4d +3 .* s", told[3])
-    assert told[-2].startswith("Done in ") and "3 runs trained" in told[-2] and "figures/fig4d.png" in told[-1]
-    assert len(told) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in told)
+    assert re.fullmatch(r"fedmmd/fig4d +3 .* s", output[3])
+    assert output[-2].startswith("Done in ") and "3 runs trained" in output[-2] and "figures/fig4d.png" in output[-1]
+    assert len(output) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in output)
     assert "localrule artifacts_fedmmd:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
     assert snakemake(folder, "--cores", "2", PAPER).splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
     runs = folder / f"results/runs/{PAPER}"
@@ -220,12 +220,12 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
         path.read_text(encoding="utf-8")
         + "\n\nclass Algorithm(Algorithm):\n    def loss(self, *given):\n        return {}[1]\n"
     )
-    told = snakemake(other, "--cores", "2", "fig4d", fails=True)
-    assert "Traceback" not in told and "CalledProcessError" not in told
-    failed, log = told[told.index("FAILED ") :].splitlines()[:2]
+    output = snakemake(other, "--cores", "2", "fig4d", fails=True)
+    assert "Traceback" not in output and "CalledProcessError" not in output
+    failed, log = output[output.index("FAILED ") :].splitlines()[:2]
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
-    assert "the same command continues with the rest" in told
+    assert "the same command continues with the rest" in output
 
 
 def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(project, tmp_path):
@@ -238,8 +238,8 @@ def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(pr
         return {path.parent.name.split("-")[1] for path in other.glob("results/runs/*/*/model.safetensors")}
 
     script.write_text(f"open({str(method)!r}, 'a').write('EDITED = 1\\n')\n{text}", encoding="utf-8")
-    told = snakemake(other, "--cores", "1", "train", fails=True)
-    assert "FAILED fig4d L2 0.001, seed 0: code changed since the work was planned; start the same command again\n" in told
+    output = snakemake(other, "--cores", "1", "train", fails=True)
+    assert "FAILED fig4d L2 0.001, seed 0: code changed since the work was planned; start the same command again\n" in output
     without = trained()
     assert len(summaries(other)) == len(without)  # though Snakemake deletes those of a job that failed
     script.write_text(text, encoding="utf-8")
@@ -252,8 +252,8 @@ def test_one_job_draws_the_partitions_of_a_data_set_and_leaves_those_that_are_th
     shutil.copytree(project, other, ignore=MADE)
     there = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}  # a file written anew is another
     shrink(other, seeds=[0, 1, 2])
-    told = snakemake(other, "--cores", "1", "data")
-    assert len(re.findall("^localrule partition_", told, re.MULTILINE)) == 1
+    output = snakemake(other, "--cores", "1", "data")
+    assert len(re.findall("^localrule partition_", output, re.MULTILINE)) == 1
     found = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}
     assert len(there) == 2 and len(found) == 6 and there.items() <= found.items()
     assert "Nothing to be done" in snakemake(other, "-n", "data")

@@ -33,12 +33,12 @@ def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str 
     (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
     (run / "log.txt").write_text("finished")
     (run / "timing.json").write_text('{"rounds": 1, "seconds": 1}')
-    told = dict.fromkeys(integrity.ENVIRONMENT, "") | {"commit": "abcdef0", "hardware": chip}
-    files.write_json(run / "environment.json", told)
+    values = dict.fromkeys(integrity.ENVIRONMENT, "") | {"commit": "abcdef0", "hardware": chip}
+    files.write_json(run / "environment.json", values)
     if finished:
-        told = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
+        values = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
         digest = files.sha256((run / "metrics.csv").read_bytes())
-        files.write_json(run / "summary.json", told | {"final": {"test_accuracy": accuracy}, "metrics": digest})
+        files.write_json(run / "summary.json", values | {"final": {"test_accuracy": accuracy}, "metrics": digest})
     return run
 
 

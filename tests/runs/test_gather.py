@@ -65,8 +65,8 @@ def test_gather_and_load(tmp_path):
     assert found.curves("FedAvg", "personal_accuracy") == {}
     first, second = found.runs("FedAvg")
     assert (first["run"], first["kept"], second["run"], second["kept"]) == (folders[0].name, False, folders[1].name, True)
-    told = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "abcdef0", "device": "cpu", "code": "c", "data": "d"}
-    assert told.items() <= first.items() and len(found.runs()) == 3
+    part = {"dataset": OFFICIAL, "bytes_down": 8, "bytes_up": 9, "commit": "abcdef0", "device": "cpu", "code": "c", "data": "d"}
+    assert part.items() <= first.items() and len(found.runs()) == 3
     assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
 
 
@@ -195,7 +195,7 @@ def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
 def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
     whole = json.loads((folder / f"{name}.json").read_text())
-    for lost in whole.keys() - {"python"}:  # which is told, and nowhere asked for
+    for lost in whole.keys() - {"python"}:  # python is recorded, but not required
         (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
         with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run again"):
             gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")

@@ -189,11 +189,11 @@ def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
 
 
 def test_what_tells_of_a_database_goes_with_it(tmp_path):
-    told = tmp_path / "mlflow-quick.json"
-    for uri in ("http://127.0.0.1:1", "sqlite:///:memory:", f"sqlite:///{told}?timeout=60", f"sqlite:///{tmp_path}/none.db"):
-        told.write_text("{}")
-        remove_stale_marker(uri, told)
-        assert told.exists() == ("none.db" not in uri)
+    marker = tmp_path / "mlflow-quick.json"
+    for uri in ("http://127.0.0.1:1", "sqlite:///:memory:", f"sqlite:///{marker}?timeout=60", f"sqlite:///{tmp_path}/none.db"):
+        marker.write_text("{}")
+        remove_stale_marker(uri, marker)
+        assert marker.exists() == ("none.db" not in uri)
 
 
 def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
@@ -204,8 +204,8 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     result = mirror([("moved", name, "FedMMD", run) for name in ("fig1", "fig2")], store.uri, "small")
     assert (result.new, result.present, result.problem) == (0, 1, None)
     tags = store.copies("moved")[run.id].data.tags
-    told = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
-    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | told
+    note = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
+    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | note
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "timing.json"])
