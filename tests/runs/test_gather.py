@@ -59,9 +59,9 @@ def test_gather_and_load(tmp_path):
     gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
     gather.gather(ResultSources(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
-    assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.skipped is None
+    assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.missing_reason is None
     assert found.curves("FedAvg", "test_accuracy") == {0: [(0, 0.1), (1, 0.5)], 1: [(0, 0.2), (2, 0.75)]}
-    assert found.curves("Gone", "test_accuracy") == {} and found.diverged("Gone") == ["seed 0 diverged at round 1"]
+    assert found.curves("Gone", "test_accuracy") == {} and found.diverged_runs("Gone") == ["seed 0 diverged at round 1"]
     assert found.curves("FedAvg", "personal_accuracy") == {}
     first, second = found.runs("FedAvg")
     assert (first["run"], first["kept"], second["run"], second["kept"]) == (folders[0].name, False, folders[1].name, True)
@@ -95,12 +95,12 @@ def test_gather_what_is_skipped(tmp_path):
     reason = MissingReason(MissingKind.LEFT_OUT, "no time")
     gather.gather(ResultSources(NOTE | reasons.to_note(reason) | {"series": {}}, {}), tmp_path)
     found = load(tmp_path, "fig")
-    assert found.skipped == reason and found.rows == [] and found.runs() == []
+    assert found.missing_reason == reason and found.rows == [] and found.runs() == []
 
 
 def test_what_earlier_code_gathered_has_a_sentence_alone(tmp_path):
     gather.gather(ResultSources(NOTE | {"skipped": "1 of 2 runs is not finished", "series": {}}, {}), tmp_path)
-    found = load(tmp_path, "fig").skipped
+    found = load(tmp_path, "fig").missing_reason
     assert found.kind == MissingKind.UNKNOWN and str(found) == "1 of 2 runs is not finished"
 
 

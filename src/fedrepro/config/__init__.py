@@ -1,4 +1,4 @@
-"""What users may set: params.yaml as frozen models, and the registry of what a name stands for."""
+"""Settings: models and readers of params.yaml and of the papers' files, and the registry of names."""
 
 from fedrepro.core import moved
 

@@ -45,7 +45,7 @@ from fedrepro.config.types import (
 from fedrepro.core.errors import UserError, unknown_name_message
 from fedrepro.core.metrics import USUAL
 
-PAPERS = Path("workflow/papers")  # beside params.yaml; below it a folder for each paper, with these files
+PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
 EXPERIMENTS, SCALES = "experiments.yaml", "scales.yaml"
 MOVED = (
     f"papers, scales: the settings of papers moved to {PAPERS}. Move papers.<paper> to {PAPERS}/<paper>/{EXPERIMENTS} and "
