@@ -1,4 +1,4 @@
-"""What every algorithm must keep to, one hand-computed step of each, and its numbers against stored ones.
+"""Rules for every algorithm, a hand-computed step of each, and its results against stored ones.
 
 New files in the registry are tested without a change here, but for a hand-computed step (`METHODS`) and a stored result
 (`FEDREPRO_UPDATE_GOLDEN=my_method pytest tests/algorithms/test_algorithms.py -k golden`).
@@ -68,8 +68,8 @@ def randn_like(tensors: dict, generator: torch.Generator) -> dict:
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", WITH_NEUTRAL)
-def test_neutral_options_are_fedavg(name, executor):
-    """Momentum and all; where a weight is zero in single precision and to the bit."""
+def test_options_that_make_a_method_fedavg(name, executor):
+    """With momentum too; equal to the bit in single precision if the penalty's weight is zero."""
     settings = {"momentum": 0.1, "nesterov": True, "weight_decay": 0.0005}
     if name in BITWISE:
         settings["precision"] = "float32"
@@ -80,8 +80,8 @@ def test_neutral_options_are_fedavg(name, executor):
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
-def test_momentum_that_is_kept_knows_no_rounds(nesterov):
-    """Of one client and full batches: two rounds are one of as many epochs; where each round begins without, they are not."""
+def test_kept_momentum_continues_over_rounds(nesterov):
+    """With one client and full batches, two rounds equal one round of as many epochs; without kept momentum they do not."""
     settings = {"partition": {"clients": 1}, "clients_per_round": 1, "batch_size": 80, "momentum": 0.9, "nesterov": nesterov}
     whole = advance(federation(config(**settings, rounds=1, local_epochs=6)), 1)[0].weights
     kept, reset = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
@@ -125,7 +125,7 @@ def test_same_seed_agrees_and_two_seeds_differ(name):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_local_training_leaves_what_was_received_alone(name):
-    """Running statistics too, where the method takes a network that has them."""
+    """Running statistics too, if the method supports them."""
     buffers = registry.find("algorithms", name).Algorithm.supports_buffers
     fed = federation(config(algorithm={"name": name}, lr=0.01, model={"norm": "batch" if buffers else "none"}))
     start, _ = fed.start()
@@ -517,7 +517,7 @@ def test_loss_and_gradient_by_hand(name, options, pull, fuse):
 
 @by_name
 def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
-    """The first step starts at the received weights, where most methods are FedAvg still; the second does not."""
+    """Most methods equal FedAvg in the first step, at the received weights, but not in the second."""
     algorithm, scene, own, _ = three_layers(name, options)
     batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
     client = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, start=scene.received, velocity={})
@@ -547,7 +547,7 @@ def test_a_network_on_which_a_method_would_be_fedavg_is_refused(name, options, b
 
 @pytest.mark.parametrize("norm", ["frobenius", "samples"])
 def test_dead_activations_have_no_slope(norm):
-    """After a ReLU all values may be 0, where a norm has a corner."""
+    """After a ReLU all values may be 0, where a norm has no gradient."""
     net = models.assemble([Dense("fc1", 4), Head(3)], (2, 1, 1), "pytorch", rng.generator(0, "weights")).double()
     method = classifying("activation_l2", {"beta": 1.0, "norm": norm}, net)
     weights = {name: tensor.clone().requires_grad_() for name, tensor in net.state_dict().items()}

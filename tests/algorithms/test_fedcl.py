@@ -1,4 +1,4 @@
-"""Importance of weights, when it is sent and at what price, and what clients do without it."""
+"""Importance of weights: definitions, when it is sent, its bytes, and the clients' fallback."""
 
 import pytest
 import torch

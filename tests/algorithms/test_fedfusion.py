@@ -1,4 +1,4 @@
-"""FedFusion: what is sent, what the server smooths, which extractor is which when. Its steps by hand: test_algorithms.py."""
+"""FedFusion: messages, the moving average, and the extractors in tests. Its steps by hand: test_algorithms.py."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""FedMA: which units are the same one, and what becomes of networks whose units are matched."""
+"""FedMA: matching of units, and networks with matched units."""
 
 import sys
 from dataclasses import replace
@@ -97,7 +97,7 @@ def test_the_largest_client_is_first_and_then_all_take_turns():
     assert drawn == [3] * 4
 
 
-def test_a_limit_leaves_no_unit_without_a_place(monkeypatch):
+def test_the_limit_of_units_leaves_none_unassigned(monkeypatch):
     """The code lets a client alone have 700 at most, here 7."""
     monkeypatch.setattr(_matching, "WIDEST", 7)
     prior = Prior(np.zeros(1), 1.0, 1.0, 7.0)
@@ -199,7 +199,7 @@ def test_the_posteriors_mean_draws_to_the_prior():
         assert_close(new, pulled, 1e-12)
 
 
-def test_what_is_unlike_stays_apart_and_each_client_gets_its_own_back():
+def test_unlike_units_stay_separate_and_return_to_their_clients():
     """Large, unlike units: the global network holds both, and each client cuts its own out of it, up to the head."""
     (net, one), (_, two) = (network("mnist_cnn", GREY, {"width": 0.1}, scale=30.0, seed=seed) for seed in (0, 1))
     method = fedma(net)
@@ -232,7 +232,7 @@ def test_each_block_and_each_round_is_matched_with_draws_of_its_own(monkeypatch)
 
 
 def test_phases_of_a_round():
-    """Layer by layer, the head last, alone, three times as long at a tenth of the rate."""
+    """Layer by layer; at last the head alone, for three times the epochs at a tenth of the rate."""
     net, weights = network(*MODELS[1])
     work = Kept(weights, shuffled(net, weights))
     fedma(net).round(weights, Server(1, 2, 1.0, {}, lambda: iter(())), work)
@@ -286,7 +286,7 @@ def test_bytes_of_a_round_by_hand(two_rounds):
         assert (row["bytes_down"], row["bytes_up"]) == (3 * down, 3 * (up + 8 * 10))
 
 
-def test_who_sits_out_gets_what_most_have(two_rounds):
+def test_absent_clients_get_the_most_frequent_units(two_rounds):
     fed, first = two_rounds.fed, two_rounds.states[1]
     [absent] = set(range(4)) - set(fed.cohort(1))
     for table in first.server.values():
@@ -305,12 +305,12 @@ def test_a_round_leaves_its_start_alone_and_knows_no_order(two_rounds):
 
 
 def test_others_are_measured_where_a_whole_network_is_sent(two_rounds):
-    """Not in the phases that go on with what participants hold."""
+    """Not in phases that start from weights that only participants have."""
     assert all(0 <= row[name] <= 1 for row in two_rounds.rows for name in ("initial_accuracy_all", "personal_accuracy_all"))
 
 
 def test_an_estimate_counts_all_phases(tmp_path):
-    """Two hidden blocks more than one, and three times as long for the head."""
+    """A training for each of the hidden blocks but one, and three times the epochs for the head."""
 
     def samples(**algorithm):
         run = a_run(tmp_path, config(algorithm=algorithm, train_images=80, test_images=40))

@@ -138,7 +138,7 @@ def test_networks_that_answer_with_one_class_are_not_compared():
     assert why([0.1, *[0.7765] * 10], seeds=1) == ReasonKind.ONE_SEED
 
 
-def test_whose_activations_are_closer_by_hand():
+def test_divergences_of_activations_by_hand():
     """Seed 0: means 3 and 4, so 25 % below; seed 1: 5 and 4, so 25 % above; then with a third seed and no doubt."""
     claim = {"text": "t", "source": "s", "experiment": "e", "reported": "lower"}
     claim = claims.parse_claim(

@@ -41,7 +41,7 @@ def regulated(net, **options):
 # The network
 
 
-def test_what_becomes_of_vgg9():
+def test_vgg9_in_ten_groups():
     """Widths are rounded to what ten groups can share; each group has its own slice, up to the scores of its class."""
     net = regulated(build("vgg9", COLOUR), start="conv5")
     widths = {name: layers.layer.weight.shape[0] for name, layers in net.blocks.items() if name != "head"}
@@ -84,7 +84,7 @@ def test_scores_of_a_group_see_no_weight_of_another(name, start, groups):
     ],
 )
 def test_maps_of_classes(classes, expected):
-    """A score stands at the place of its class, whatever group it is of."""
+    """The scores are in the order of the classes, not of the groups."""
     net = regulated(assembled([Dense("fc1", 6), Head(6)], shape=(6, 1, 1)), groups=3, classes=classes)
     assert net.groups.classes == expected and len(net.groups) == 3
     x = torch.rand(4, 6, 1, 1, generator=rng.generator(0, "x"))
@@ -150,7 +150,7 @@ def test_what_cannot_be_split(options, key):
         psi(assembled([Odd("odd"), Conv("conv1", 4, 3), Dense("fc1", 8), Head(10)]), **options)
 
 
-def test_what_no_group_can_share():
+def test_groups_that_do_not_divide_a_network():
     """Colours among ten groups, or pixels; and groups of its own that a network's normalisation would mix."""
     colours = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3), Head(10)])
     with pytest.raises(UserError, match="conv1.*choose from conv2, head$"):

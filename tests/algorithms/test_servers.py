@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
 
 class Clients:
-    """The participants of a round, a `Work` whose local trainings end anywhere near where they began."""
+    """A `RoundRunner` whose local trainings end at random weights near their start."""
 
     clients, lr, epochs = PARTICIPANTS, RATE, 2
 

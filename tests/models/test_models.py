@@ -71,8 +71,8 @@ MAPS = [  # the sides of each convolution's maps; kernel, stride and padding of 
 
 
 @pytest.mark.parametrize(("name", "options", "shape", "sides", "pooling"), MAPS, ids=[f"{m[0]}{m[1] or ''}" for m in MAPS])
-def test_where_networks_narrow(name, options, shape, sides, pooling):
-    """Which the number of weights does not tell."""
+def test_shapes_where_networks_narrow(name, options, shape, sides, pooling):
+    """The number of weights does not show them."""
     net = build(name, shape, **options)
     assert [layers.shape[1] for layers in net.extractor] == sides
     pools = {(part.kernel_size, part.stride, part.padding) for part in net.modules() if isinstance(part, nn.MaxPool2d)}
@@ -193,7 +193,7 @@ def test_normalisation_starts_as_the_identity(norm):
     assert_same(dict(built.state_dict()), dict(norm.state_dict()))
 
 
-def test_a_network_remembers_how_it_started():
+def test_a_network_records_its_initial_distribution():
     """So that what a method adds to it, or draws again, has the same initial distribution."""
     net = build("mnist_cnn", GREY, arch="code", width=0.1)
     fused = fusing(net)
@@ -417,7 +417,7 @@ def test_frozen_weights(patterns, kept):
     assert set(fused.trained) == {*net.trained, "fusion.convolution.weight", "fusion.convolution.bias"}
 
 
-def test_a_frozen_weight_that_there_is_not():
+def test_unknown_frozen_weight():
     with pytest.raises(UserError, match="model mnist_cnn: frozen: .*conv3"):
         build("mnist_cnn", GREY, frozen=["conv3"])
 
@@ -531,7 +531,7 @@ def test_imagenet_weights_are_downloaded_once(cached, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [URLError("no route"), OSError("disk full"), RuntimeError("invalid hash value")])
-def test_imagenet_weights_that_cannot_be_had(error, cached, monkeypatch):
+def test_imagenet_weights_that_cannot_be_downloaded(error, cached, monkeypatch):
     def refuse(*_, **__):
         raise error
 
@@ -540,7 +540,7 @@ def test_imagenet_weights_that_cannot_be_had(error, cached, monkeypatch):
         build("resnet50", (3, 64, 64), pretrained=True)
 
 
-def test_a_torchvision_that_does_not_start_is_one_message(monkeypatch):
+def test_a_broken_torchvision_is_one_message(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     for options in ({}, {"pretrained": True}):
         with pytest.raises(UserError, match="model resnet50: torchvision "):
@@ -553,13 +553,13 @@ def test_a_torchvision_that_does_not_start_is_one_message(monkeypatch):
     ({"norm": "group"}, "norm"),
     ({"stages": [3, 4, 6]}, "stages"),
 ])  # fmt: skip
-def test_what_resnet50_is_not(options, key):
+def test_options_that_resnet50_does_not_have(options, key):
     with pytest.raises(UserError, match=f"model resnet50: {key}"):
         build("resnet50", COLOUR, **options)
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_of_one_image_there_is_no_variance(executor):
+def test_a_batch_of_one_image_has_no_variance(executor):
     """Nine images a client in batches of 4, so that the last holds one; a map of many pixels still has a variance."""
     alone = {"partition": {"name": "iid", "clients": 2}, "clients_per_round": 2, "batch_size": 4, "rounds": 1}
     advance(federation(config(**alone, model={"name": "mnist_cnn", "width": 0.05, "norm": "batch"}), images(18), executor))

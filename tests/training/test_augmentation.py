@@ -67,7 +67,7 @@ def test_boxes_are_torchvisions_in_distribution():
 
 
 @pytest.mark.parametrize(("height", "width"), [*SHAPES, (7, 7)])
-def test_where_no_try_fits(height, width, monkeypatch):
+def test_a_box_if_no_try_fits(height, width, monkeypatch):
     monkeypatch.setattr(augmentation, "CROP_AREAS", (9.0, 9.0))
     expected = v2.RandomResizedCrop(1, scale=(9.0, 9.0)).make_params([torch.empty(1, height, width)])
     expected = [expected[key] for key in ("top", "height", "left", "width")]
@@ -137,7 +137,7 @@ def test_drawn_before_it_is_the_same(name):
         assert torch.equal(augmentation.apply(batch, names, before), augmentation.apply(batch, names, other))
 
 
-def test_ahead_items_come_in_order_and_before_they_are_asked_for():
+def test_prefetched_items_come_in_order_and_in_advance():
     made = []
     items = prefetch(made.append(item) or item for item in range(20))
     assert next(items) == 0
@@ -147,7 +147,7 @@ def test_ahead_items_come_in_order_and_before_they_are_asked_for():
     assert list(prefetch(iter(()))) == []
 
 
-def test_ahead_a_failure_is_raised_where_it_is_due():
+def test_prefetch_raises_an_error_in_its_place():
     def items():
         yield from (1, 2)
         raise ValueError("no third")

@@ -1,4 +1,4 @@
-"""What a method may know, keep and do in a round: values by hand, state over rounds and kills, rounds of its own, measures."""
+"""The contract between a method and the engine: inputs of hooks, kept state, phases of rounds, measures."""
 
 from dataclasses import replace
 
@@ -151,7 +151,7 @@ def curious(**changes):
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_what_a_method_knows(executor):
+def test_inputs_of_a_methods_hooks(executor):
     fed = federation(config(partition=UNEVEN, proxy={"share": 0.1, "batch_size": 3}, clients_per_round=4), executor=executor)
     fed.algorithm.__class__ = Curious
     plain, _ = advance(federation(config(partition=UNEVEN, clients_per_round=4), executor=executor), 2)
@@ -189,7 +189,7 @@ class Remembering(FedAvg):
 
 @pytest.mark.parametrize("augment", [[], ["flip"]])
 def test_an_objective_may_look_back_at_a_clients_own_network(augment):
-    """Which every executor asks in the same way; its batch normalisation keeps the statistics that it was sent with."""
+    """All executors agree; batch normalisation of the reference network keeps its statistics."""
     settings = {"clients_per_round": 4, "augment": augment, "model": {"name": "mnist_cnn", "width": 0.05, "norm": "batch"}}
     found = {}
     for executor in ("plain", "sequential", "stacked"):
@@ -276,7 +276,7 @@ def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
 
 
 def test_phases_keep_the_momentum_of_what_they_do_not_train():
-    """And a method's own state, where it has nothing new to keep."""
+    """And the method's own state, if `finish` returns none."""
 
     class Keeping(TwoPhases):
         def finish(self, weights, received, client):
@@ -292,7 +292,7 @@ def test_phases_keep_the_momentum_of_what_they_do_not_train():
     assert all(state.clients[number].tensors.keys() == head for number in others)
 
 
-def test_phases_draw_anew():
+def test_each_phase_has_its_own_random_draws():
     fed = federation(config())
     start, _ = fed.start()
     work = RoundExecution(fed, start, {})
@@ -425,7 +425,7 @@ def test_schedules():
     ({"schedule": {"name": "exponential"}}, "schedule exponential: decay"), ({"schedule": {"name": "step"}}, "'step'"),
     ({"measures": ["top5"]}, r"measures\.0: "), ({"task": {"name": "detection"}}, "'detection'"),
 ])  # fmt: skip
-def test_a_choice_that_is_not_there(changes, words):
+def test_unknown_choice(changes, words):
     with pytest.raises(UserError, match=words):
         config(**changes)
 

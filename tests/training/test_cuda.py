@@ -1,4 +1,4 @@
-"""What torch's host code for CUDA does with ours, on a device that is only pretended (pretended_cuda/__init__.py)."""
+"""The calls of torch's host code for CUDA in our training, on a pretended device (pretended_cuda/__init__.py)."""
 
 import json
 import os
@@ -68,7 +68,7 @@ def test_a_graph_is_one_launch_beside_its_copies(rounds):
 
 
 def test_launches_are_as_many_as_they_were(rounds, stored):
-    """Exactly: of the first step, of the whole training, and in all graphs."""
+    """The exact numbers in the first step, in the whole training, and in all graphs."""
     if stored["torch"] != torch.__version__:
         pytest.skip(f"the numbers are those of torch {stored['torch']}, here is {torch.__version__}; {UPDATE}")
     found = {name: {key: value for key, value in case.items() if key != "wrong"} for name, case in rounds.items()}

@@ -1,4 +1,4 @@
-"""Which GPU a job takes, on a machine whose GPUs are only said to be there."""
+"""The choice of a job's GPU, on a machine with pretended GPUs."""
 
 from types import SimpleNamespace
 
@@ -81,7 +81,7 @@ def test_a_process_takes_one_device_for_all_that_it_does(machine):
 
 
 @pytest.mark.parametrize(("there", "message"), [(2, "devices: .*2, 5"), (0, "devices: .*1, 2, 5")])
-def test_gpus_that_are_not_there(machine, there, message):
+def test_missing_gpus(machine, there, message):
     machine(there)
     with pytest.raises(UserError, match=message):
         devices.acquire_device("cuda", Gpus((1, 2, 5)))
@@ -107,13 +107,13 @@ def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
     (0, Gpus((0, 1)), "cuda", 16),
     (3, Gpus((0, 2), jobs=2), "cuda", 4), (9, Gpus(jobs=2), "auto", 16),
 ])  # fmt: skip
-def test_time_is_told_for_as_many_jobs_as_there_are_gpus(machine, there, gpus, name, jobs):
-    """Elsewhere, as behind a login node, nobody knows: as many as cores."""
+def test_parallel_jobs_are_limited_by_gpus(machine, there, gpus, name, jobs):
+    """Without a GPU here, as on a login node, as many as cores."""
     machine(there)
     assert devices.max_parallel_jobs(name, gpus, 16) == jobs
 
 
-def test_device_that_is_not_there(monkeypatch):
+def test_missing_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="device: cuda "):
         devices.pick_device("cuda")

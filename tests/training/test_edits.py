@@ -1,4 +1,4 @@
-"""Code that is edited while Snakemake runs: what was planned with the old code is not done with the new one."""
+"""Code that is edited while Snakemake runs: work planned with the old code is not executed with the new one."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def tried(monkeypatch) -> list[str]:
 
 
 def test_a_run_that_was_planned_with_other_code_is_not_trained(package, paths, tried):
-    """The others are; what the edit does not touch, comments too, keeps none from its training."""
+    """Runs that do not execute the edited code are trained; comments do not count."""
     runs = [run for run in plan_experiments(params(), paths)["p"]["two"].runs if run.config.seed == 0]
     change(package / "algorithms" / "fedprox.py", '"""FedProx: ', '"""Another docstring. ')
     assert runner.train(started(runs), paths, device="cpu") == [] and tried == ["fedavg", "fedprox"]
@@ -49,7 +49,7 @@ def test_a_run_that_other_code_finished_is_over(paths, tried):
 
 
 def test_a_study_that_was_planned_with_other_code_is_not_made(package, paths):
-    """Whatever code trained its run."""
+    """No matter which code trained its run."""
     run = replace(plan_experiments(params(), paths)["p"]["two"].runs[0], code="older")
     case = study_plan.find_study(run, "activations", {"every": 2}, paths, "p")
     change(package / "studies" / "activations.py", "CHUNK = 500  # images per forward pass", "CHUNK = 500")

@@ -100,7 +100,7 @@ def test_stacked_is_sequential_under_other_settings(changes):
     assert_close(one.weights, other.weights, 1e-11)
 
 
-def test_two_messages_of_the_same_shapes_are_told_apart():
+def test_recordings_distinguish_messages_of_the_same_shapes():
     """A recording belongs to names, not to shapes: here the same tensors come once as a pull towards 0, once as one away."""
     fed = federation(config(model={"name": "logistic"}))
     weights, ends = fed.start()[0].weights, []
@@ -162,7 +162,7 @@ def test_a_stack_counts_what_the_layers_put_out():
     ("cuda", LAUNCH_BOUND_STEP + 8, 4, "sequential+graph"),
 ])  # fmt: skip
 def test_auto_chooses_by_the_device(device, operations, clients, name):
-    """On CUDA by what hides a launch, and always a graph."""
+    """On CUDA by whether arithmetic hides the launches, and always a graph."""
     assert pick(config(batch_size=8, clients_per_round=clients), operations // 8, torch.device(device)) == name
 
 
@@ -174,7 +174,7 @@ def test_a_federation_takes_the_executor_that_is_chosen():
 
 
 @pytest.mark.parametrize("executor", ["stacked+graph", "unknown"])
-def test_an_executor_that_the_device_has_not(executor):
+def test_unsupported_executor(executor):
     with pytest.raises(UserError, match="executor: "):
         federation(config(), executor=executor)
 
@@ -335,7 +335,7 @@ def test_large_products_go_to_the_faster_library(monkeypatch, here):
 
 @pytest.mark.parametrize("view", [lambda one: one, lambda one: one.t()], ids=["itself", "views alone"])
 def test_no_step_sees_another_tensor_after_its_step(view):
-    """As it would if the product of a slope were taken only when it is added."""
+    """It would if the product of a gradient were computed only when it is added."""
     one, two = (uniform(3, 3, seed=seed, dtype=torch.float64) for seed in (0, 1))
     recorded, _ = rewritten(
         lambda one, two: (two.mm(two), one.t().mm(view(one))),
@@ -357,7 +357,7 @@ def test_only_a_pair_of_the_same_transposes_is_dropped():
 
 
 def test_constants_are_what_they_were_filled_with():
-    """In the type that they had: a third in single precision is another number."""
+    """With the same type: a third in single precision is another number."""
 
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x * (torch.ones_like(x) / 3), x + torch.zeros_like(x), x + x.new_ones(2, 3) / 3, x + x.new_zeros(2, 3)
@@ -367,7 +367,7 @@ def test_constants_are_what_they_were_filled_with():
 
 
 def test_what_depends_on_shapes_alone_is_computed_once():
-    """But not what is changed later, directly or through a view, nor what is drawn."""
+    """But not tensors that are changed later, directly or through a view, and not random numbers."""
 
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         changed = torch.zeros_like(x)
@@ -414,7 +414,7 @@ def test_runs_whose_steps_are_others_share_no_recordings(changes, tmp_path):
 
 
 def test_the_oldest_recordings_go(monkeypatch):
-    """Batches of several sizes where two recordings are held: the same weights come out."""
+    """With batches of several sizes and two recordings in memory, the results are the same."""
     fed, few = (federation(config(partition=UNEVEN), recordings={}) for _ in (0, 1))
     state, _ = advance(fed, 1)
     assert len(fed.executor.step.recordings) > 2
@@ -508,7 +508,7 @@ def rounded(name: str) -> bool:
     *((name, options, "sequential") for name, options in METHODS if not rounded(name)), ("fedavg", {}, "stacked"),
 ], ids=str)  # fmt: skip
 def test_bfloat16_moves_every_method_as_single_precision_does(name, options, executor):
-    """All but those whose caution tells otherwise: what a method adds to the loss is not rounded. Several steps, since in the
+    """All but those that have a warning: what a method adds to the loss is not rounded. Several steps, since in the
     first a client has not left yet what it received. A tenth: some eight steps of which each is off by up to a hundredth, as
     products of 8 bits are; a term that is rounded, or lost, is off by as much as it moves."""
     few = {"batch_size": 10, "local_epochs": 2, "lr": 0.05}

@@ -118,7 +118,7 @@ def test_evaluation_by_hand():
 
 
 def test_clients_without_test_images_are_left_out_of_the_mean(monkeypatch):
-    """One image in all: who has it answers right, in the name of everybody."""
+    """There is one test image; the client that has it determines the mean."""
     fed = federation(config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4))
     right = {"head.bias": 1e6 * torch.eye(10).double()[fed.data.test_y[0]]}
     monkeypatch.setattr(fed.algorithm, "personalised_weights", lambda weights, received: weights | right)
@@ -145,7 +145,7 @@ def test_weighting():
 
 @pytest.mark.parametrize("name", registry.names("algorithms"))
 def test_divergence_keeps_the_last_good_weights(name):
-    """Whatever a method makes of networks that are not finite, the run is over and says so."""
+    """With every method, a run ends and is marked as diverged if weights are not finite."""
     fed = federation(config(algorithm={"name": name}, lr=1e12, precision="float32", rounds=9))
     states = [fed.start()[0]]
     while not states[-1].diverged:
@@ -207,7 +207,7 @@ def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
     assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
 
 
-def test_every_step_and_every_round_drops_anew():
+def test_every_step_and_every_round_has_new_dropout_masks():
     fed = federation(config(model={"dropout": 0.5}))
     weights = fed.start()[0].weights
     trainings = [ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
@@ -392,7 +392,7 @@ def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
 
 
 def test_images_of_the_server_are_as_they_are_unless_asked():
-    """Though those of the clients are flipped."""
+    """The images of clients are flipped."""
     data = images(shape=(3, 12, 12))
     proxy = {"share": 0.1, "augment": False}
     fed = federation(config(algorithm={"name": "fedcl"}, augment=["flip"], proxy=proxy), data)
@@ -409,21 +409,21 @@ def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_a_method_is_told_what_momentum_its_clients_have(nesterov):
+def test_a_method_sees_the_momentum_of_its_clients(nesterov):
     fed = federation(config(momentum=0.9, nesterov=nesterov))
     client = RoundExecution(fed, fed.start()[0], {}).client(0)
     assert (client.nesterov, client.momentum) == (nesterov, 0.9)
 
 
 def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
-    """Though all weights are finite."""
+    """Even if all weights are finite."""
     fed = federation(config())
     monkeypatch.setattr(RoundExecution, "row", lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")})
     assert fed.advance(fed.start()[0])[0].diverged
 
 
 def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
-    """As FedMA's server does with numpy: before it is looked at beside what lies there."""
+    """FedMA's server computes with numpy, for example; results are moved before they are compared with tensors there."""
 
     class Elsewhere(torch.Tensor):
         def isfinite(self):

@@ -1,4 +1,4 @@
-"""What is freed stays with the process: a step that asks for the same again costs no page faults."""
+"""Freed memory stays with the process: a step that allocates it again causes no page faults."""
 
 import platform
 import subprocess
@@ -42,6 +42,6 @@ def test_what_a_step_frees_is_there_for_the_next():
     assert faults("set") < 100 < faults("by itself")
 
 
-def test_nothing_is_told_where_there_is_no_glibc(monkeypatch):
+def test_malloc_settings_need_glibc(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not devices.disable_malloc_trim()

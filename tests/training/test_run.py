@@ -107,7 +107,7 @@ def test_a_finished_run(tmp_path):
 
 
 def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
-    """At once, then once a second at most; in a file that goes when the run is over."""
+    """The file is written at once, then at most once a second, and deleted at the end."""
     settings = config(evaluate_every=2, rounds=4)
     assert not train(tmp_path / "run", settings, Stops(3))
     saved = json.loads((tmp_path / "run/progress.json").read_text())
@@ -126,7 +126,7 @@ def timing(folder: Path) -> dict:
 
 
 def test_a_deadline_in_the_past_leaves_a_checkpoint(tmp_path):
-    """The next call clears up what a killed process half wrote."""
+    """The next call deletes partial files of a killed process."""
     assert train(tmp_path / "run", config(), NOW) is False
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert "checkpoint.safetensors" in names and not names & {"summary.json", "model.safetensors"}
@@ -183,7 +183,7 @@ def test_killed_in_the_middle(tmp_path):
     assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
 
 
-def test_time_of_a_run_that_begins_anew_does_not_count(tmp_path):
+def test_the_time_of_a_run_that_restarts_does_not_count(tmp_path):
     path, *_ = begun(tmp_path)
     path.unlink()
     assert timing(tmp_path / "run")["rounds"] == 2 and train(tmp_path / "run", config())
@@ -191,7 +191,7 @@ def test_time_of_a_run_that_begins_anew_does_not_count(tmp_path):
 
 
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
-    """The file that names it was not written: another machine may have gone on since."""
+    """The checkpoint that names it was not written; another machine may have continued since."""
     settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
     for rounds in (1, 2):
         for client in range(settings.partition.options["clients"]):
@@ -241,7 +241,7 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
 
 
 def test_killed_before_the_summary(tmp_path):
-    """The state is there, so that the next call has only to write the summary and to clear up."""
+    """The final state exists; the next call only writes the summary and deletes other files."""
     assert train(tmp_path / "run", config())
     whole = contents(tmp_path / "run")
     state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
@@ -391,8 +391,8 @@ for kind in ("datasets", "partitions", "models", "algorithms"):
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
-def test_where_a_result_comes_from_is_read_before_its_first_round(tmp_path, monkeypatch):
-    """What is committed, or what git no longer answers, while it trains is nothing to it."""
+def test_provenance_is_read_before_the_first_round(tmp_path, monkeypatch):
+    """A commit during the training, or a failure of git, does not matter."""
     advance = Federation.advance
 
     def late(*_):

@@ -1,4 +1,4 @@
-"""Clients shared out over processes: the same bits as one after the other, and no process that outlives its run."""
+"""Clients in several processes: the same bits as one after the other, and no process that outlives its run."""
 
 import io
 import json
@@ -91,7 +91,7 @@ def test_cores_change_no_bit_under_other_settings(monkeypatch, changes):
     assert rows == again
 
 
-def test_a_helper_is_a_process_that_ends_with_its_run():
+def test_a_worker_process_ends_with_its_run():
     run = config(clients_per_round=3, rounds=2)
     shared = federation(run, executor="sequential", cores=8)  # more than there are participants
     try:
@@ -111,8 +111,8 @@ def test_a_helper_is_a_process_that_ends_with_its_run():
     assert not shared.worker_pool.workers and second.poll() is not None
 
 
-def test_a_helper_ends_with_a_run_that_was_killed():
-    """Though nobody closed its pipe: it looks who its parent is. Here that is never the run."""
+def test_a_worker_ends_with_a_killed_run():
+    """Even if its pipe stays open: it checks its parent process, which is never the run here."""
     command = [sys.executable, "-P", "-m", "fedrepro.training.worker", "0"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.wait(timeout=60) == 1
@@ -122,7 +122,7 @@ LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks th
 
 
 @LINUX
-def test_a_helper_that_is_stopped_is_told_and_ended(monkeypatch, caplog):
+def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
     shared = federation(config(clients_per_round=2, rounds=2), executor="sequential", cores=2)
     try:
         state, _ = advance(shared, 1)
@@ -155,7 +155,7 @@ sys.stdin.read()
 
 
 @LINUX
-def test_a_helper_that_is_stopped_ends_with_a_run_that_was_killed():
+def test_a_stopped_worker_ends_with_a_killed_run():
     with subprocess.Popen([sys.executable, "-c", ORPHANED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
         worker = int(run.stdout.readline())
         os.kill(worker, signal.SIGSTOP)
@@ -177,7 +177,7 @@ def _state(pid):
         return ""
 
 
-def test_what_fails_in_a_helper_is_told(monkeypatch):
+def test_a_failure_in_a_worker_is_raised(monkeypatch):
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     fed = federation(config(), executor="sequential", cores=2)
     state, _ = advance(fed, 1)
@@ -186,15 +186,15 @@ def test_what_fails_in_a_helper_is_told(monkeypatch):
         fed.advance(state)
 
 
-def test_a_helper_of_other_code_trains_nothing(monkeypatch):
+def test_a_worker_with_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
 
 
-def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
-    """Beside its time nothing in its folder depends on them."""
+def test_a_run_records_its_cores(monkeypatch, tmp_path):
+    """Only the times in its folder depend on them."""
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
     for cores in (1, 2):
@@ -206,7 +206,7 @@ def test_a_run_tells_the_cores_that_it_took(monkeypatch, tmp_path):
     assert found[0] == found[1] and len(found[0]) > 4
 
 
-def test_who_has_helpers():
+def test_only_sequential_on_a_processor_uses_workers():
     assert federation(config(), executor="stacked", cores=2).worker_pool is None
     assert federation(config(clients_per_round=1), executor="sequential", cores=2).worker_pool is None
     assert federation(config(clients_per_round=3), executor="sequential", cores=8).cores == 3
