@@ -85,7 +85,7 @@ def test_intervals_are_aligned():
 def test_a_qualifier_is_a_footnote():
     text = text_of(ROUNDS, a=own(made(SERIES)))
     assert r"single & 95 & 20.0 & \textsuperscript{a} & " in text
-    assert r"\footnotesize \textsuperscript{a}1 of 2 seeds reach the target. Rounds: " in text
+    assert r"\footnotesize \textsuperscript{a}1 of 2 seeds reaches the target. Rounds: " in text
     assert body(text)[3] == r"\addlinespace"  # between two targets
     never = text_of(ROUNDS, a=own(made({"FedAvg": {0: reaches(None, None)}})))
     assert r"FedAvg & 94 & {never} & {--} & " in never

@@ -85,7 +85,7 @@ def notes(found, table=ROUNDS) -> str:
 
 def test_rounds_that_only_some_seeds_reach():
     row, baseline = build(made({"FedMMD": {0: arrives(4), 1: arrives(None)}, "FedAvg": {0: arrives(8), 1: arrives(8)}}))
-    assert (row["Rounds"], row["Saved vs FedAvg (%)"]) == ("4.0 (1 of 2 seeds reach the target)", "-")
+    assert (row["Rounds"], row["Saved vs FedAvg (%)"]) == ("4.0 (1 of 2 seeds reaches the target)", "-")
     row, baseline = build(made({"FedMMD": {0: arrives(4)}, "FedAvg": {0: arrives(None)}}))
     assert (row["Rounds"], row["Saved vs FedAvg (%)"], baseline["Rounds"]) == ("4", "-", "never")
 
@@ -414,7 +414,7 @@ def test_a_curve_of_the_paper_that_two_of_our_series_share():
         line.get_alpha() < 1 for line in theirs
     )
     text = caption(made(series), reported=reported)
-    assert "in the colours of ours (its one curve of FedAvg and L2 in that of FedAvg), read from its PDF." in text
+    assert "in the colours of ours (one curve for FedAvg and L2, in the colour of FedAvg), read from its PDF." in text
 
 
 def test_diverged_runs_are_named():

@@ -140,7 +140,7 @@ def reached_cell(values: Sequence[float | None], digits: int) -> Number:
         return mean_cell(reached, digits)
     if not reached:
         return Number(n=0, placeholder="never")
-    qualifier = f"{len(reached)} of {len(values)} seeds reach the target"
+    qualifier = f"{len(reached)} of {len(values)} seeds {'reaches' if len(reached) == 1 else 'reach'} the target"
     return Number(sum(reached) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier)
 
 

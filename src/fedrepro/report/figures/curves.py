@@ -184,7 +184,7 @@ class Figure(base.Figure, ExperimentRef):
         else:
             text = "Thin and dashed: the paper's curves in the colours of ours"
             for labels in labels_by_curve.values():
-                text += f" (its one curve of {' and '.join(labels)} in that of {labels[0]})" if len(labels) > 1 else ""
+                text += f" (one curve for {' and '.join(labels)}, in the colour of {labels[0]})" if len(labels) > 1 else ""
         averaged = ", averaged in the same way" if window > 1 else ""
         sentences = [f"{text}, {evidence.curves_from}{averaged}."]
         calibrated = calibrated_curves(evidence.experiments)
