@@ -100,7 +100,7 @@ def test_ours_and_loader_do_the_same_work(data, changes):
 
 def test_cohort_is_the_engines(data):
     chosen = task("ours", data)
-    federation = Federation(chosen.config, *common.drawn(chosen.config, data), pick_device("cpu"))
+    federation = Federation(chosen.config, *common.load_partitioned(chosen.config, data), pick_device("cpu"))
     assert all(common.cohort(chosen, round) == federation.cohort(round) for round in range(1, 6))
 
 
@@ -218,7 +218,7 @@ def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
     def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
         words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
         new = fresh | changes | {"workloads": {name: summary.facts(known[name]) for name in names}}
-        found = command.continued(new, command.settings(command.arguments(words)), tmp_path)
+        found = command.add_earlier(new, command.settings(command.arguments(words)), tmp_path)
         assert list(found["workloads"]) == list(
             dict.fromkeys([*(["Y1"] if found["versions"] == result["versions"] else []), *names])
         )
