@@ -1,9 +1,9 @@
-"""Local trainings on the pretended device: each case with each of its executors, and what the host did.
+"""Local trainings on the pretended device: the host's launches and waits in each case, with each executor.
 
-The first training of a case records and captures; the second may wait for nothing.
+The first training of a case records and captures; the second must not wait for the device.
 """
 
-import fedrepro  # noqa: F401  # isort: skip  before torch, to which it says what to leave out
+import fedrepro  # noqa: F401  # isort: skip  before torch, whose import reads a variable that it sets
 
 import json
 import sys
@@ -26,8 +26,11 @@ UNEVEN = {
 LOGISTIC, HIDDEN, NARROW = {"name": "logistic"}, {"name": "mlp", "width": 0.05}, {"name": "mnist_cnn", "width": 0.05}
 SMALL = {"precision": "float32", "local_epochs": 1, "partition": UNEVEN, "model": LOGISTIC}
 EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}  # one kind of step
-ASKED = {"activation_l2": HIDDEN, "fedmax": HIDDEN, "fedfusion": NARROW, "psi_net": NARROW}  # methods that ask for more layers
-EXECUTORS = [name for name in available(torch.device("cuda")) if name != "plain"]  # that one is for looking at, and may wait
+# method -> network, for methods that need more than a logistic regression
+NETWORKS = {"activation_l2": HIDDEN, "fedmax": HIDDEN, "fedfusion": NARROW, "psi_net": NARROW}
+EXECUTORS = [
+    name for name in available(torch.device("cuda")) if name != "plain"
+]  # `plain` is for debugging, and may wait for the device
 MODELS = {  # model: width, shape of an image, executor
     "cifar_cnn": (0.1, (3, 32, 32), "stacked+graph"),
     "fedmax_cnn": (0.1, (3, 32, 32), "stacked+graph"),
@@ -39,7 +42,7 @@ MODELS = {  # model: width, shape of an image, executor
     "vgg16": (0.05, (3, 32, 32), "sequential+graph"),
     "vgg9": (0.05, (3, 32, 32), "stacked+graph"),
 }
-SETTINGS = {  # what else a step or its batches can be made of
+SETTINGS = {  # other settings that change a step or its batches
     "momentum": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
     "augmented": {
         "augment": ["crop", "flip", "brightness", "contrast"],
@@ -59,13 +62,13 @@ def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
     """Name, settings, shape of an image, executor."""
     for executor in EXECUTORS:
         for name in ALGORITHMS:
-            method = {"algorithm": {"name": name}, "model": ASKED.get(name, LOGISTIC)}
+            method = {"algorithm": {"name": name}, "model": NETWORKS.get(name, LOGISTIC)}
             # each size of a batch has its own graph; without graphs one method shows that sizes do not matter
             sizes = {} if executor.endswith("+graph") or name == "fedavg" else EVEN
             yield f"{name}, {executor}", method | sizes, (1, 12, 12), executor
     for model, (width, shape, executor) in MODELS.items():
         yield f"{model}, {executor}", EVEN | {"model": {"name": model, "width": width}}, shape, executor
-    for norm in ("batch", "group"):  # under vmap, which knows no channels that lie last
+    for norm in ("batch", "group"):  # under vmap, which does not support channels last
         yield f"norm {norm}, stacked+graph", EVEN | {"model": NARROW | {"norm": norm}}, (1, 12, 12), "stacked+graph"
     for (name, changes), executor in zip(SETTINGS.items(), EXECUTORS * 2, strict=False):
         yield f"{name}, {executor}", changes, (1, 12, 12), executor
