@@ -680,14 +680,8 @@ MISSHAPEN = {
 
 @pytest.mark.parametrize("text", [*MISSHAPEN.values(), None], ids=[*MISSHAPEN, "no file"])
 def test_curves_of_a_wrong_shape_are_one_message(text, tmp_path):
-    values = {"title": "p", "reference": "r", "curves_from": "read from its PDF"}
-    values |= {room: {} for room in ("experiments", "figures", "tables", "claims")}
-    paper = parse(Paper, values, "p")
-    paper._folder = tmp_path
-    if text is not None:
-        (tmp_path / "curves.json").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=r"curves\.json: (expected key -> \[rounds, values\]|cannot be read)"):
-        spec.read_curves(paper)
+        read(tmp_path, PAPER, curves=text)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '[{"verdict": 1}, 2]', '[{"verdict": 1}, {"key": 2}]', '{"scale": "paper"}'])

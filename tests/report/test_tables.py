@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import support.paper
 from fedrepro.core.errors import UserError
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
@@ -386,17 +387,14 @@ def test_bytes_of_one_participant_need_one_number_of_participants(tmp_path):
 
 
 def test_identity_follows_what_is_drawn_and_the_curves(tmp_path):
-    digitised = tmp_path / "curves.json"
-    digitised.write_text("{}", encoding="utf-8")
-    old = paper().model_copy(update={"curves_from": "its PDF", "tables": {"t": table(**ROUNDS)}})
-    old._folder = tmp_path
-    title = {"a": old.figures["a"].model_copy(update={"title": "else"})}
-    target = {"a": old.experiments["a"].model_copy(update={"target": {"paper": 0.5}})}
+    old = support.paper.read(tmp_path, support.paper.PAPER)
+    title = {"one": old.figures["one"].model_copy(update={"title": "else"})}
+    target = {"first": old.experiments["first"].model_copy(update={"target": {"paper": 0.5}})}
     before = spec.spec_digest(old)
     assert spec.spec_digest(old.model_copy()) == before
-    for changes in ({"figures": old.figures | title}, {"experiments": target}):
+    for changes in ({"figures": old.figures | title}, {"experiments": old.experiments | target}):
         assert spec.spec_digest(old.model_copy(update=changes)) != before
-    digitised.write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
+    (tmp_path / "workflow/papers/p/curves.json").write_text('{"x": [[1], [0.5]]}', encoding="utf-8")
     assert spec.spec_digest(old) != before
 
 
