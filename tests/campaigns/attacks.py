@@ -214,9 +214,9 @@ def commits(scene: Scene) -> Iterator[tuple[Work, str]]:
         yield lambda: main.main(["keep"]), f"FEDREPRO_COMMIT, {what}, keep"
         return
     path = scene.path(f"{RUNS}/environment.json") if draw.random() < 0.6 else scene.path(f"{RUNS}/*-*.json")
-    told = json.loads(path.read_text(encoding="utf-8"))
-    told.get("environment", told)["commit"] = name
-    _rewrite(path, told, draw)
+    values = json.loads(path.read_text(encoding="utf-8"))
+    values.get("environment", values)["commit"] = name
+    _rewrite(path, values, draw)
     command = draw.choice(["keep", "keep", "list", "store", "gather"])
     what += f" in {path.name}, {command}"
     yield gathered if command == "gather" else (lambda: main.main([command])), what
@@ -499,7 +499,7 @@ def downloads(scene: Scene) -> Iterator[tuple[Work, str]]:
 
 
 def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
-    """An edit of what is kept, in half of the cases by somebody who lists it anew."""
+    """An edit of what is kept, in half of the cases by somebody who updates its checksum too."""
     draw = scene.draw
     sums = scene.tree / "results/kept/SHA256SUMS"
     kind = draw.choice(["digit", "digit", "extra", "row", "rows", "twice", "column", "sum", "sums", "gone", "added"])
@@ -539,7 +539,7 @@ def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
 
 
 def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
-    """What a user, a machine or a hook may have told git."""
+    """What a user, a machine or a hook may have configured in git."""
     draw, touch = scene.draw, f"touch {scene.sentinel}"
     config = draw.choice(
         [
@@ -575,10 +575,10 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
     )  # fmt: skip
     (scene.tree / "attributes").write_text("*.py filter=f\n* export-ignore\n", encoding="utf-8")
     (scene.tree / "config").write_text(config + "\n", encoding="utf-8")
-    for run in scene.tree.glob("results/*"):
-        shutil.rmtree(run) if run.is_dir() else run.unlink()
+    for path in scene.tree.glob("results/*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def told(*words: str) -> int:
+    def run(*words: str) -> int:
         os.environ.update({"GIT_CONFIG_GLOBAL": str(scene.tree / "config")} | variables)
         for answer in (provenance.head_commit, provenance.current_commit, provenance.commit_date, provenance.committed_digest):
             answer.cache_clear()
@@ -591,8 +591,8 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
         return code
 
     what = f"{config[:60]!r} {variables}"
-    yield lambda: told("train"), f"{what}, train"
-    yield lambda: told("keep"), f"{what}, keep"
+    yield lambda: run("train"), f"{what}, train"
+    yield lambda: run("keep"), f"{what}, keep"
 
 
 TOPICS: dict[str, tuple[str, Callable[[Scene], Iterator[tuple[Work, str]]]]] = {  # from which place each starts
@@ -619,8 +619,8 @@ def repository(folder: Path) -> Path:
 class Attacks:
     """Places where all is well, and what lies beside them."""
 
-    def __init__(self, folder: Path, told: bool) -> None:
-        self.folder, self.told = folder, told
+    def __init__(self, folder: Path, verbose: bool) -> None:
+        self.folder, self.verbose = folder, verbose
         for name in [name for name in os.environ if name.startswith(("GIT_", "FEDREPRO_"))]:
             del os.environ[name]
         import dvc.repo  # noqa: F401 - so that no case has to
@@ -704,7 +704,7 @@ class Attacks:
             message = cases.one_message(ended) if outcome == "one message" else ""
         except Failed as failed:
             raise Failed(f"{topic}: {what}: {failed}") from None
-        if self.told:
+        if self.verbose:
             cases.say(f"{number} {topic}: {what}: {message or outcome}"[:500])
         after = picture(scene.folder, scene.tree)
         if other := [name for name in _different(beside, after) if name in beside or not scene.elsewhere]:
@@ -736,6 +736,6 @@ def _different(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    options = cases.asked("attacks", 500, told="print every message")
+    options = cases.parse_options("attacks", 500, verbose="print every message")
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("attacks", lambda: Attacks(Path(folder), options.told), options))
+        sys.exit(cases.run_campaign("attacks", lambda: Attacks(Path(folder), options.verbose), options))

@@ -223,8 +223,8 @@ GROUPS = (settings, settings, option, option, numbers, text, paper, paper, curve
 
 
 class Inputs:
-    def __init__(self, folder: Path, told: bool) -> None:
-        self.place, self.told = Place(folder), told
+    def __init__(self, folder: Path, verbose: bool) -> None:
+        self.place, self.verbose = Place(folder), verbose
 
     def __call__(self, number: int, draw: random.Random) -> str:
         group = GROUPS[number % len(GROUPS)]
@@ -238,12 +238,12 @@ class Inputs:
             message = cases.one_message(ended)
         except Failed as failed:
             raise Failed(f"{group.__name__}, {' '.join(arguments)[:300]}: {failed}") from None
-        if self.told:
+        if self.verbose:
             cases.say(f"{number} {group.__name__}: {message}"[:400])
         return "one message"
 
 
 if __name__ == "__main__":
-    options = cases.asked("bad_inputs", 1000, told="print every message")
+    options = cases.parse_options("bad_inputs", 1000, verbose="print every message")
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("bad_inputs", lambda: Inputs(Path(folder), options.told), options))
+        sys.exit(cases.run_campaign("bad_inputs", lambda: Inputs(Path(folder), options.verbose), options))

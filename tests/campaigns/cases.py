@@ -142,35 +142,36 @@ def different(whole: dict[str, bytes], found: dict[str, bytes]) -> list[str]:
 Case = Callable[[int, random.Random], str]
 
 
-def asked(name: str, count: int, **switches: str) -> argparse.Namespace:
-    """What the command line says; `switches`: what else it may be given, with its help."""
+def parse_options(name: str, count: int, **switches: str) -> argparse.Namespace:
+    """Parse the command line of a campaign; `switches` maps further flags to their help."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.campaigns.{name}")
     parser.add_argument("--seed", type=int, default=0, help="of all draws (0)")
     parser.add_argument("--count", type=int, default=count, help=f"how many cases ({count})")
     parser.add_argument("--only", type=int, help="this case alone, by its number")
-    for switch, told in switches.items():
-        parser.add_argument(f"--{switch}", action="store_true", help=told)
+    for switch, text in switches.items():
+        parser.add_argument(f"--{switch}", action="store_true", help=text)
     return parser.parse_args()
 
 
-def tried(name: str, campaign: Callable[[], Case], options: argparse.Namespace) -> int:
-    """Draw and try the cases that the command line asks for. A case returns in a few words what became of it, or raises. Exit
-    code 1 where one failed. `campaign` makes what all cases share."""
+def run_campaign(name: str, campaign: Callable[[], Case], options: argparse.Namespace) -> int:
+    """Draw and run the requested cases. Returns the exit code: 1 if a case failed.
+
+    `campaign` prepares the cases; a case returns its outcome in a few words, or raises."""
     with tempfile.TemporaryDirectory() as folder:
         warm(Path(folder))
     logging.getLogger().handlers.clear()
     case = campaign()
     numbers = range(options.count) if options.only is None else [options.only]
-    found, failed, began = Counter(), 0, time.monotonic()
+    outcomes, failed, began = Counter(), 0, time.monotonic()
     for number in numbers:
         try:
-            found[case(number, random.Random(f"{name} {options.seed} {number}"))] += 1
+            outcomes[case(number, random.Random(f"{name} {options.seed} {number}"))] += 1
         except Exception as error:
             failed += 1
-            told = str(error) if isinstance(error, Failed) else traceback.format_exc()
+            message = str(error) if isinstance(error, Failed) else traceback.format_exc()
             again = f"python -m tests.campaigns.{name} --seed {options.seed} --only {number}"
-            say(f"case {number} FAILED: {told}\n  again: {again}")
-    figures = ", ".join(f"{many} {what}" for what, many in sorted(found.items())) or "none held"
+            say(f"case {number} FAILED: {message}\n  again: {again}")
+    figures = ", ".join(f"{many} {what}" for what, many in sorted(outcomes.items())) or "none held"
     lasted = time.monotonic() - began
     say(f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; {failed} failed")
     return 1 if failed else 0

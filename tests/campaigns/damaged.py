@@ -90,7 +90,7 @@ def identified() -> int:
 
 def settings(folder: Path) -> None:
     partition = {"name": "permuted", "clients": 3}
-    write(folder, fig(rounds=2, partition=partition, momentum=0.9, inputs="normalised", studies=STUDIES, series=SERIES))
+    write(folder, fig(rounds=2, partition=partition, momentum=0.9, pixel_scaling="normalised", studies=STUDIES, series=SERIES))
 
 
 def mirror(folder: Path) -> None:
@@ -114,8 +114,8 @@ def mirror(folder: Path) -> None:
 class Damage:
     """Places where all is whole, and what comes out of them."""
 
-    def __init__(self, folder: Path, told: bool) -> None:
-        self.told = told
+    def __init__(self, folder: Path, verbose: bool) -> None:
+        self.verbose = verbose
         whole = folder / "trained"
         whole.mkdir()
         settings(whole)
@@ -133,8 +133,8 @@ class Damage:
         shutil.copytree(whole, waiting)
         for note in waiting.glob("results/runs/p/*/newcomers-*.json"):
             rows = note.with_suffix(".csv").read_text(encoding="utf-8").splitlines()[1:]
-            told = {"run": note.parent.name, "rows": [row.split(",") for row in rows if row.startswith("0,")]}
-            write_json(note.with_suffix(".begun"), told)
+            partial = {"run": note.parent.name, "rows": [row.split(",") for row in rows if row.startswith("0,")]}
+            write_json(note.with_suffix(".begun"), partial)
             note.with_suffix(".csv").unlink()
             note.unlink()
         shutil.copytree(whole, kept)
@@ -182,12 +182,12 @@ class Damage:
                 message = cases.one_message(ended)
             except Failed as failed:
                 raise Failed(f"{what}: {failed}") from None
-        if self.told:
+        if self.verbose:
             cases.say(f"{number} {what}: {message}"[:400])
         return "noticed"
 
 
 if __name__ == "__main__":
-    options = cases.asked("damaged", 300, told="print every message")
+    options = cases.parse_options("damaged", 300, verbose="print every message")
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("damaged", lambda: Damage(Path(folder), options.told), options))
+        sys.exit(cases.run_campaign("damaged", lambda: Damage(Path(folder), options.verbose), options))

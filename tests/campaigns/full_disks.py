@@ -87,14 +87,14 @@ class Disks:
             return self.judged(work, ended, "tmpfs")
 
     def judged(self, place: Path, ended: cases.Ended, kind: str) -> str:
-        if ended.code and "No space left" not in (told := cases.one_message(ended)) and "File too large" not in told:
-            raise Failed(f"the message does not say that the disk is full: {told}")
+        if ended.code and "No space left" not in (message := cases.one_message(ended)) and "File too large" not in message:
+            raise Failed(f"the message does not say that the disk is full: {message}")
         if (again := cases.command(place, "train")).code:
             raise Failed(f"the same command: {again.text[-3000:]}\nafter: {ended.text[-1500:]}")
         if other := cases.different(self.whole, made(place)):
             raise Failed(f"other bytes: {other}\nafter: {ended.text[-1500:]}")
         shutil.rmtree(place)
-        return f"full and told, {kind}" if ended.code else f"had room, {kind}"
+        return f"full and reported, {kind}" if ended.code else f"had room, {kind}"
 
 
 def made(place: Path) -> dict[str, bytes]:
@@ -102,6 +102,6 @@ def made(place: Path) -> dict[str, bytes]:
 
 
 if __name__ == "__main__":
-    options = cases.asked("full_disks", 10)
+    options = cases.parse_options("full_disks", 10)
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("full_disks", lambda: Disks(Path(folder)), options))
+        sys.exit(cases.run_campaign("full_disks", lambda: Disks(Path(folder)), options))

@@ -72,17 +72,17 @@ def single(number: int, draw: random.Random) -> str:
 
 
 def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
-    """Whether `train` was killed before it was over; a termination has to be told without a traceback."""
+    """Whether `train` was killed before it was over; a termination must be reported without a traceback."""
     how = draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-    output = folder / "told"
-    child = cases.apart(folder, output, lambda: main.main(["train"]))
+    log = folder / "output"
+    child = cases.apart(folder, log, lambda: main.main(["train"]))
     if cases.waited(child, draw.uniform(0, lasts)) is not None:
         return False
     os.kill(child, how)
     code = cases.waited(child, 120)
-    told = output.read_text(encoding="utf-8") if output.exists() else ""  # not yet there where it was killed at once
-    if "Traceback" in told or code not in (0, 130, -how):
-        raise Failed(f"exit code {code} after {how.name}:\n{told[-3000:]}")
+    output = log.read_text(encoding="utf-8") if log.exists() else ""  # missing if it was killed at once
+    if "Traceback" in output or code not in (0, 130, -how):
+        raise Failed(f"exit code {code} after {how.name}:\n{output[-3000:]}")
     return code != 0
 
 
@@ -150,8 +150,8 @@ class Jobs:
 
 
 if __name__ == "__main__":
-    options = cases.asked("kills", 200, jobs="whole Snakemake jobs instead of single runs")
+    options = cases.parse_options("kills", 200, jobs="whole Snakemake jobs instead of single runs")
     if not options.jobs:
-        sys.exit(cases.tried("kills", lambda: single, options))
+        sys.exit(cases.run_campaign("kills", lambda: single, options))
     with tempfile.TemporaryDirectory() as folder:
-        sys.exit(cases.tried("kills --jobs", lambda: Jobs(Path(folder)), options))
+        sys.exit(cases.run_campaign("kills --jobs", lambda: Jobs(Path(folder)), options))
