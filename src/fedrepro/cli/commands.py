@@ -73,6 +73,7 @@ class Project:
 
 
 def list_targets(options: argparse.Namespace) -> int:
+    """Print all targets with title, state and cost."""
     from fedrepro.cli import targets
 
     project = Project(options)
@@ -96,6 +97,7 @@ class TrainingPlan:
 
 
 def train(options: argparse.Namespace) -> int:
+    """Train unfinished runs and make their studies; return 3 if the time budget ended the work."""
     from fedrepro.experiments import study_plan, study_runner
     from fedrepro.training import runner
 
@@ -138,6 +140,7 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
 
 
 def plan(options: argparse.Namespace) -> int:
+    """Print the unfinished runs of some experiments and their cost; with `--export` write them to a file."""
     from fedrepro.experiments import cost
 
     project = Project(options)
@@ -168,6 +171,7 @@ def _export(chosen: list, project: Project, path: Path) -> None:
 
 
 def keep(options: argparse.Namespace) -> int:
+    """Copy finished runs to results/kept, and print them."""
     from fedrepro.experiments import keep, plan
     from fedrepro.runs.kept import is_kept
 
@@ -187,6 +191,7 @@ def keep(options: argparse.Namespace) -> int:
 
 
 def store(options: argparse.Namespace) -> int:
+    """Copy finished runs to DVC's folder, and print the changed folders."""
     from fedrepro.runs import dvc_store
 
     for runs, stored in _run_folders(options):
@@ -195,6 +200,7 @@ def store(options: argparse.Namespace) -> int:
 
 
 def restore(options: argparse.Namespace) -> int:
+    """Copy runs from DVC's folder, and print the changed folders."""
     from fedrepro.runs import dvc_store
 
     for runs, stored in _run_folders(options):
@@ -213,6 +219,7 @@ def _run_folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
 
 
 def prune(options: argparse.Namespace) -> int:
+    """Print the runs and partitions that no scale uses; with `--yes` delete them."""
     from fedrepro.experiments import prune
 
     project = Project(options)
@@ -227,6 +234,7 @@ def prune(options: argparse.Namespace) -> int:
 
 
 def notebook(options: argparse.Namespace) -> int:
+    """Write a notebook on a figure's numbers, and print its path."""
     from fedrepro.report.documents import notebook
 
     params = Project(options).params
@@ -237,6 +245,7 @@ def notebook(options: argparse.Namespace) -> int:
 
 
 def docs(options: argparse.Namespace) -> int:
+    """Write docs/configuration.md if it is out of date."""
     from fedrepro.cli import docs as configuration
 
     sys.stdout.write(f"{configuration.PAGE} {'written' if configuration.write() else 'is up to date'}\n")
@@ -244,6 +253,7 @@ def docs(options: argparse.Namespace) -> int:
 
 
 def schema(options: argparse.Namespace) -> int:
+    """Print a JSON schema."""
     from fedrepro.config.json_schema import experiments_schema, settings_schema
     from fedrepro.report.paper import artifacts_schema
 
