@@ -56,6 +56,8 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
                 yield {"workload": name, "repeat": repeat} | _kernels(settings, workload)
             for count in settings.processes:
                 for contender in settings.contenders:
+                    if contender == "jax" and not workload.jax:
+                        continue
                     about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
                     yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))
 

@@ -30,6 +30,7 @@ class Workload(Frozen):
     rounds: Count
     warmup: Count
     ours: Count | None = None
+    jax: bool = False  # whether the JAX loop has its network
 
     def config(self, rounds: int, seed: int = SEED) -> RunConfig:
         """Return the training as a run's config."""
