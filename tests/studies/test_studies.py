@@ -302,8 +302,8 @@ def test_the_same_bits_as_in_the_run(executor, algorithm, stored, tmp_path, monk
         assert again.reach(round)
         found = again.round()
         assert (found.round, found.before.round) == (round, round - 1)
-        assert [trained.client.number for trained in found.trained] == fed.cohort(round)
-        for mine, theirs in zip(found.trained, original[round - 1][1:], strict=True):
+        assert [trained.client.number for trained in found.trainings] == fed.cohort(round)
+        for mine, theirs in zip(found.trainings, original[round - 1][1:], strict=True):
             assert_same(mine.received, original[round - 1][0])
             assert_same(mine.weights, theirs)
     final, _ = checkpoint.load(run.folder / "model.safetensors", run.id)
@@ -444,7 +444,7 @@ def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
     fed = federation(permuted(algorithm=algorithm, augment=augment, partition={"name": "iid", "clients": 4}))
     again = Replay(fed, Path("nowhere"), ())
     assert again.reach(1)
-    trained = again.round().trained[-1]
+    trained = again.round().trainings[-1]
     client, own = trained.client.number, fed.algorithm.personalised_weights(trained.weights, trained.received)
     changes = rng.generator(fed.config.seed, "activations", 1, client) if augment else None
     chunks = fed.data.train_index(client, 1).split(7)
