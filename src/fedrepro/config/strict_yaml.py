@@ -83,7 +83,10 @@ def load(text: str) -> Any:
         line = text.count("\n", 0, match.start()) + 1
         raise UserError(f"line {line}: the invisible character U+{ord(match[0]):04X} makes the text read other than it looks")
     _check_structure(text)
-    return yaml.load(text, _StrictLoader)  # a SafeLoader
+    try:
+        return yaml.load(text, _StrictLoader)  # a SafeLoader
+    except (AttributeError, KeyError, ValueError) as error:  # of a value that does not fit its tag
+        raise UserError(f"a tag such as !!bool does not fit its value ({error}). Remove the tag.") from None
 
 
 def _check_structure(text: str) -> None:

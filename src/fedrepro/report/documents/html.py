@@ -17,7 +17,7 @@ from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.settings_table import collect_settings
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
-from fedrepro.report.verdicts.summary import PAPER, multiple_testing_note, summary, tally
+from fedrepro.report.verdicts.summary import LEVEL, PAPER, multiple_testing_note, summary, tally
 
 
 def write(papers: list[PaperContent], folder: Path) -> None:
@@ -31,6 +31,7 @@ def write(papers: list[PaperContent], folder: Path) -> None:
     templates.globals |= {
         "rules": RULES,
         "spread": SPREAD,
+        "level": LEVEL,
         "no_claim": NO_CLAIM,
         "none_listed": NONE_LISTED,
         "unjudged_statuses": page_view.UNJUDGED,

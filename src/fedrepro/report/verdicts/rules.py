@@ -37,7 +37,8 @@ SPREAD = (
     "November 2026, when the results of most runs had been seen; verdicts.json also has the ordinary interval. A single seed "
     "has no interval. The interval covers what a seed draws: partition, initial weights, batches. It does not cover which "
     "images a scale uses: they are the same for all seeds. Each claim is judged by itself; claims whose difference remains "
-    "significant after a correction for the number of tests are marked. Standard deviations are marked s.d."
+    "significant at 5 % when all tests of the page are corrected (Holm, or Benjamini-Hochberg) are marked. Standard "
+    "deviations are marked s.d."
 )
 NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
