@@ -83,7 +83,7 @@ def test_clients_estimate_in_batches_of_the_servers_size():
     fed = federation(settings.model_copy(update={"proxy": settings.proxy.model_copy(update={"batch_size": 5})}))
     state = fed.start()[0]
     client = RoundExecution(fed, state, {}).client(0)
-    sizes = [len(batch.labels) for batch in client.batches()]
+    sizes = [len(batch.labels) for batch in client.estimation_batches()]
     assert sizes[0] == 5 and sum(sizes) == client.images
 
 
@@ -104,7 +104,7 @@ def test_fedcurv_is_the_published_sum():
     own = fed.algorithm.prepare(received, work.client(2))
     draw = rng.generator(0, "moved")
     weights = {n: w + 0.1 * torch.randn(w.shape, generator=draw).double() for n, w in state.weights.items()}
-    batch = next(iter(work.client(2).batches()))
+    batch = next(iter(work.client(2).estimation_batches()))
 
     def slope(penalty):
         leaves = {name: tensor.clone().requires_grad_() for name, tensor in weights.items()}
@@ -131,7 +131,7 @@ def test_fedcurv_sends_the_curvature_where_a_client_ended():
     work = RoundExecution(fed, state, {})
     for client, _, message in work.train(receive(fed, state)):
         ended = {name: message[name] for name in fed.algorithm.trained}
-        fisher = importance("fisher", fed.algorithm, ended, work.client(client.number).batches())
+        fisher = importance("fisher", fed.algorithm, ended, work.client(client.number).estimation_batches())
         assert_close({name: message["curvature." + name] for name in ended}, fisher, 1e-12)
         assert_close({name: message["pull." + name] for name in ended}, {n: fisher[n] * ended[n] for n in ended}, 1e-12)
 

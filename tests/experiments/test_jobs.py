@@ -248,7 +248,7 @@ def test_the_second_round_is_measured(every, looks, removed, monkeypatch, tmp_pa
         resolved, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")
     )
     proxy, own = 10, 10 if removed else 20  # of two batches
-    assert seen == {proxy if looks == "server" else own} and (found["survey"] > 1e-5) == (looks == "server")
+    assert seen == {proxy if looks == "server" else own} and (found["server_prepare"] > 1e-5) == (looks == "server")
 
 
 @pytest.mark.parametrize(("changes", "measured_again"), [
@@ -291,10 +291,17 @@ def test_speeds_are_cached_by_all_they_depend_on(tmp_path, monkeypatch, changes,
 def test_cost_example(tmp_path, monkeypatch):
     """3 rounds of 3 clients with 20 images and 2 epochs; 40 test images, and 10 of each participant before and after training;
     8 images at the server."""
-    speed = {"operations": 7, "looks": 0, "train": 1.0, "evaluate": 10.0, "aggregate": 100.0, "survey": 1000.0}
+    speed = {
+        "operations": 7,
+        "needs_reference": 0,
+        "train": 1.0,
+        "evaluate": 10.0,
+        "aggregate": 100.0,
+        "server_prepare": 1000.0,
+    }
     run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.SpeedCache(Paths(results=tmp_path))
     for passes in (1, 2):
-        monkeypatch.setattr(cost_model, "speed_of", lambda *_, passes=passes: speed | {"passes": passes})
+        monkeypatch.setattr(cost_model, "speed_of", lambda *_, passes=passes: speed | {"trainings_per_round": passes})
         found = cost_model.estimate(run, known, "sequential", torch.device("cpu"))
         samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
         assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
@@ -308,13 +315,13 @@ def test_measured_times_are_per_image_or_client(tmp_path, monkeypatch, executor,
     monkeypatch.setattr(cost_model, "median_seconds", lambda work, device: (work(), 60.0)[1])
     known = cost_model.SpeedCache(Paths(results=tmp_path))
     found = cost_model.measure_speed(config(train_images=80), known, executor, torch.device("cpu"))
-    per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "survey")}
-    assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "survey": 8 * clients})
+    per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "server_prepare")}
+    assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "server_prepare": 8 * clients})
 
 
 def test_reference_passes_are_spread_over_epochs(tmp_path, monkeypatch):
     """Four passes take 4 s; the second of two epochs needs no reference pass, unless augmentation changes the images."""
-    speed = dict.fromkeys(cost_model.SPEED_FIELDS, 0.0) | {"operations": 1.0, "looks": 1.0, "train": 4.0}
+    speed = dict.fromkeys(cost_model.SPEED_FIELDS, 0.0) | {"operations": 1.0, "needs_reference": 1.0, "train": 4.0}
     monkeypatch.setattr(cost_model, "measure_speed", lambda *_: speed)
     known = cost_model.SpeedCache(Paths(results=tmp_path))
     for augment, each in (([], 3.5), (["flip"], 4.0)):

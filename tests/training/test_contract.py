@@ -134,7 +134,7 @@ class Curious(FedAvg):
         return weights
 
     def prepare(self, received, client):
-        self.seen[client.number] = (client, list(client.batches()), client.classes())
+        self.seen[client.number] = (client, list(client.estimation_batches()), client.classes())
         return {"mark": torch.tensor(float(client.number))}
 
     def loss(self, weights, received, batch):
@@ -301,7 +301,7 @@ def test_each_phase_has_its_own_random_draws():
     again = [sent.message for sent in RoundExecution(fed, start, {}).train(start.weights)]
     assert_same(one[0], again[0])
     for phase in ("/1", OTHERS):  # what a client looks at for its method, too
-        looked = [work.client(0, work.create_task({}, phase=name)).batches() for name in ("", phase)]
+        looked = [work.client(0, work.create_task({}, phase=name)).estimation_batches() for name in ("", phase)]
         assert not torch.equal(*(torch.cat([batch.images for batch in batches]) for batches in looked))
 
 

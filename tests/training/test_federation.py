@@ -203,7 +203,7 @@ def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
     parts, held = fed.data.partition, 20
     index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 3, 2)).numpy()]
     pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 3, 2))
-    [batch] = RoundExecution(fed, replace(fed.start()[0], round=2), {}).client(2).batches()
+    [batch] = RoundExecution(fed, replace(fed.start()[0], round=2), {}).client(2).estimation_batches()
     assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
 
 
@@ -342,7 +342,7 @@ def test_redrawn_classes_reach_training():
         assert sorted(set(torch.cat(list(batches.index)).tolist())) == sorted(own)
         client = RoundExecution(fed, replace(start, round=round - 1), {}).client(0)
         assert client.classes().nonzero().flatten().tolist() == parts.parts_of(0, round)
-        assert sorted(torch.cat([batch.labels for batch in client.batches()]).tolist()) == sorted(
+        assert sorted(torch.cat([batch.labels for batch in client.estimation_batches()]).tolist()) == sorted(
             fed.data.train_y[own].tolist()
         )
 

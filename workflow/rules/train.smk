@@ -45,7 +45,7 @@ for job in work.study_jobs:
         resources:
             gpu=work.gpus_per_job,
         params:
-            cases=unrecorded(job.work),
+            study_runs=unrecorded(job.work),
             options=work.device_options,
         script:
             "../scripts/study.py"

@@ -60,8 +60,9 @@ class Client:
     momentum: float
     state: Weights  # from `finish`, when it took part last; {} before
     classes: Callable[[], Tensor]  # (classes,): number of its training images of each class
-    # all its training images of this round, augmented as in training, without dropout, in batches of the server's size
-    batches: Callable[[], Iterator[Batch]]
+    # all its training images of this round, augmented as in training but drawn apart, without dropout, in batches of
+    # `proxy.batch_size` images (without a proxy: `batch_size`)
+    estimation_batches: Callable[[], Iterator[Batch]]
     nesterov: bool = False
 
 

@@ -47,7 +47,7 @@ class Algorithm(FedAvg):
     def prepare(self, received: Weights, client: Client) -> Weights:
         """Return Omega on the client's own images, if the settings ask for it and none was received."""
         estimates = self.params.importance != "identity" and self.params.fallback == "local"
-        return self._estimate_omega(received, client.batches()) if estimates and not _has_omega(received) else {}
+        return self._estimate_omega(received, client.estimation_batches()) if estimates and not _has_omega(received) else {}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         fitted = super().loss(weights, received, batch)

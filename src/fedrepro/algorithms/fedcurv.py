@@ -55,7 +55,7 @@ class Algorithm(FedAvg):
 
     def finish(self, weights: Weights, received: Weights, client: Client) -> ClientOutput:
         """Return the weights and the change of I and I w."""
-        fisher = importance("fisher", self, weights, client.batches())
+        fisher = importance("fisher", self, weights, client.estimation_batches())
         parts = {CURVATURE + name: value for name, value in fisher.items()}
         parts |= {PULL + name: value * weights[name] for name, value in fisher.items()}
         before = {name: client.state.get(name, torch.zeros_like(value).double()) for name, value in parts.items()}

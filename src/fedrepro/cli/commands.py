@@ -90,7 +90,7 @@ class TrainingPlan:
     """Runs to train, studies to make of them, and the options of the functions that do it."""
 
     runs: list
-    cases: list  # StudyRun
+    study_runs: list  # StudyRun
     paths: Any
     shared: dict[str, Any]  # options of training and of studies
     training: dict[str, Any]  # further options of training
@@ -103,10 +103,10 @@ def train(options: argparse.Namespace) -> int:
 
     work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
     limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
-    snapshots = study_plan.snapshots(work.cases).rounds
+    snapshots = study_plan.snapshots(work.study_runs).rounds
     left = runner.train(work.runs, work.paths, **work.shared, **work.training, **limits, snapshots=snapshots)
-    cases = [case for case in work.cases if case.run.summary.exists()]  # a run that failed has no studies
-    left = left or study_runner.run_studies(cases, work.paths, **work.shared, **limits)
+    study_runs = [study for study in work.study_runs if study.run.summary.exists()]  # a run that failed has no studies
+    left = left or study_runner.run_studies(study_runs, work.paths, **work.shared, **limits)
     limits["failures"].raise_all()
     return 3 if left else 0
 
@@ -162,12 +162,12 @@ def _export(chosen: list, project: Project, path: Path) -> None:
     from fedrepro.runs.run import run_id
 
     unfinished = study_plan.unfinished(chosen, project.params, project.paths)
-    cases = [case for case in unfinished if case.run.id == run_id(case.run.config, case.run.data)]
-    if len(cases) < len(unfinished):
-        text = f"left out: {count(len(unfinished) - len(cases), 'study', 'studies')} of runs that earlier code trained"
+    study_runs = [study for study in unfinished if study.run.id == run_id(study.run.config, study.run.data)]
+    if len(study_runs) < len(unfinished):
+        text = f"left out: {count(len(unfinished) - len(study_runs), 'study', 'studies')} of runs that earlier code trained"
         log.warning("%s; make them on the machine that has these runs", text)
-    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(case.run for case in cases))}
-    run_list.write(list(runs.values()), path, study_plan.by_run_folder(cases))
+    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(study.run for study in study_runs))}
+    run_list.write(list(runs.values()), path, study_plan.by_run_folder(study_runs))
 
 
 def keep(options: argparse.Namespace) -> int:

@@ -98,7 +98,7 @@ def _describe_target(
         return Target(target, title, "skipped" if reasons else "needs no runs", "", "; ".join(reasons))
     impossible = [str(study.skipped) for study in studies if study.skipped]  # their runs' weights are gone
     done, total = sum(path.exists() for path in done_files.values()), len(done_files) + len(impossible)
-    complete = not any(item.unfinished_series for item in items)  # else `report_only` leaves out unfinished series
+    complete = not any(item.requested_series for item in items)  # else `report_only` leaves out unfinished series
     if done == total and complete:
         state = "finished"
     else:

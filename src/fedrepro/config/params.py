@@ -240,7 +240,9 @@ class Params(Frozen):
         "sqlite:///mlflow.db", description="MLflow's database file or server, to which finished runs are copied"
     )
     papers: Annotated[tuple[Key, ...], AfterValidator(distinct), Listed] = Field(description="folders of workflow/papers")
-    scales: dict[Key, Scale] = Field(description="how large to run; a paper's scales.yaml lists what each runs of it")
+    scales: dict[Key, Scale] = Field(
+        description="scale -> its settings; a paper's scales.yaml lists the experiments that each scale runs"
+    )
     _settings: dict[str, PaperSettings] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")

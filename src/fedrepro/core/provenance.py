@@ -105,7 +105,7 @@ def _digest_in(
 
 
 def report_digest() -> str:
-    """Return the hash of the files that make artifacts from results, with comments: drawing costs seconds, training hours."""
+    """Return the hash of the files that make artifacts from results, with comments, since drawing again costs seconds."""
     names = ("core/formatting", "core/metrics", "data/source_label", "results")
     names += ("runs/gather", "runs/integrity", "runs/kept", "runs/reasons")
     code = sorted([*PACKAGE.glob("report/**/*.py"), *(PACKAGE / f"{name}.py" for name in names)])

@@ -37,8 +37,8 @@ TIMED_STEPS = 2  # of each client
 TIMED_TEST_IMAGES = (16, 300)  # at least and at most: as many as `TIMED_TEST_OPERATIONS` are enough for
 TIMED_TEST_OPERATIONS = 1e11
 LONG_SECONDS = 1.0  # from which on what the first call does once does not matter
-COUNT_FIELDS = {"operations", "passes", "looks"}  # cached of a network and its method
-SPEED_FIELDS = {"operations", "looks", "train", "evaluate", "aggregate", "survey"}  # cached of a measurement
+COUNT_FIELDS = {"operations", "trainings_per_round", "needs_reference"}  # cached of a network and its method
+SPEED_FIELDS = {"operations", "needs_reference", "train", "evaluate", "aggregate", "server_prepare"}  # cached of a measurement
 # Settings that no speed depends on, and the data, which have a key of their own
 SPEED_INDEPENDENT = {
     *("dataset", "train_images", "test_images", "partition", "seed"),
@@ -119,7 +119,7 @@ def estimate(
     evaluated = evaluations * (test_images + client_evaluations * client_tests)
 
     speed = speed_of(config, cache, executor, device, measure)
-    trainings = tasks_done * speed.get("passes", 1) + evaluations * others * ("trained" in models_of_all)
+    trainings = tasks_done * speed.get("trainings_per_round", 1) + evaluations * others * ("trained" in models_of_all)
     samples = trainings * config.local_epochs * client_images
     proxy_images = config.rounds * partitions.proxy_size(config.proxy, train_images) if config.proxy else 0
 
@@ -127,14 +127,14 @@ def estimate(
     workers = config.clients_per_round if pooled else 1
     share_per_core = math.ceil(workers / cores) / workers  # of a round's clients, which one core trains
     seconds = RUN_START_SECONDS + WORKER_START_SECONDS * (share_per_core < 1) + samples * speed["train"] * share_per_core
-    seconds += evaluated * speed["evaluate"] + tasks_done * speed["aggregate"] + proxy_images * speed["survey"]
+    seconds += evaluated * speed["evaluate"] + tasks_done * speed["aggregate"] + proxy_images * speed["server_prepare"]
     operations = (_forward_passes(config, speed) * samples + evaluated) * speed["operations"]
     return Cost(samples, evaluated, operations, seconds, cores)
 
 
 def _forward_passes(config: RunConfig, counts: Mapping[str, float]) -> float:
     """Return the forward passes to which the training on one sample amounts."""
-    return 3 + counts["looks"] / (1 if config.augment else config.local_epochs)
+    return 3 + counts["needs_reference"] / (1 if config.augment else config.local_epochs)
 
 
 def _executor(config: RunConfig, forward: float, executor: str, device: torch.device) -> str:
@@ -155,7 +155,8 @@ def speed_of(
     """Return the speed of a config, measured or guessed.
 
     Its keys: `operations` of a forward pass; seconds to `train` and to `evaluate` on a sample, to `aggregate` a client and to
-    `survey` a proxy image; `looks`, 1 if the method needs a frozen network, else 0; `passes`, local trainings of a participant
+    `server_prepare` a proxy image; `needs_reference`, 1 if the method needs a frozen network, else 0; `trainings_per_round`,
+        local trainings of a participant
     in a round, if there are several.
     """
     settings = config.model_dump(mode="json", exclude=SPEED_INDEPENDENT)
@@ -168,7 +169,9 @@ def speed_of(
         measure()
     speed = cache.get_or_compute(key, SPEED_FIELDS, lambda: measure_speed(config, cache, executor, device))
     cache.save()
-    return speed | {"train": speed["train"] * _forward_passes(config, speed) / (3 + speed["looks"])}  # measured in one epoch
+    return speed | {
+        "train": speed["train"] * _forward_passes(config, speed) / (3 + speed["needs_reference"])
+    }  # measured in one epoch
 
 
 def guess_speed(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
@@ -179,11 +182,11 @@ def guess_speed(config: RunConfig, cache: SpeedCache, executor: str, device: tor
     clients = config.clients_per_round if stacked else 1  # that share a step
     rate = OPERATIONS_PER_SECOND[device.type]
     train = _forward_passes(config, counts) * forward / rate + STEP_SECONDS / (config.batch_size * clients)
-    return counts | {"train": train, "evaluate": forward / rate, "aggregate": STEP_SECONDS, "survey": 0}
+    return counts | {"train": train, "evaluate": forward / rate, "aggregate": STEP_SECONDS, "server_prepare": 0}
 
 
 def network_counts(config: RunConfig, cache: SpeedCache) -> dict[str, float]:
-    """Return `operations`, `passes` and `looks` of a config, as in `speed_of`."""
+    """Return `operations`, `trainings_per_round` and `needs_reference` of a config, as in `speed_of`."""
     shape, _, _ = datasets.extent(config.dataset)
     classes = len(datasets.classes(config.dataset))
     choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
@@ -196,7 +199,11 @@ def _count(config: RunConfig, shape: tuple[int, int, int], classes: int) -> dict
     task, draw = tasks.create(config.task, classes), rng.generator(0, "estimate")
     net = copy.deepcopy(_network(config.model.model_dump_json(), shape, task.outputs))  # a method may change it
     method = algorithms.create(config.algorithm, net, draw, task)
-    return {"operations": flops(method, shape), "passes": method.trainings_per_round, "looks": int(method.needs_reference)}
+    return {
+        "operations": flops(method, shape),
+        "trainings_per_round": method.trainings_per_round,
+        "needs_reference": int(method.needs_reference),
+    }
 
 
 @functools.lru_cache(maxsize=1)
@@ -231,9 +238,9 @@ def measure_speed(config: RunConfig, cache: SpeedCache, executor: str, device: t
         "train": median_seconds(train, device) / sum(len(part) for part in data.partition.train),
         "evaluate": median_seconds(test, device) / len(data.test_x),
         "aggregate": median_seconds(lambda: algorithm.aggregate(state.weights, server, updates), device) / len(updates),
-        "survey": 0 if data.partition.proxy is None else median_seconds(survey, device) / len(data.partition.proxy),
-        "passes": algorithm.trainings_per_round,
-        "looks": int(algorithm.needs_reference),
+        "server_prepare": 0 if data.partition.proxy is None else median_seconds(survey, device) / len(data.partition.proxy),
+        "trainings_per_round": algorithm.trainings_per_round,
+        "needs_reference": int(algorithm.needs_reference),
     }
 
 

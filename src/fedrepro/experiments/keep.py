@@ -120,7 +120,8 @@ def _commit_with_code(recorded: str, code: str, *executed: Any) -> Commit | str:
     if committed != code:
         advice = "commit that code and keep it then" if dirty else "keep it in a checkout of that commit"
         return (
-            f"comes from code that commit {commit} does not have, or that was named by another rule than today's; {advice}, or "
+            f"its code digest is not that of commit {commit}: the code differs, or an earlier version computed digests "
+            f"differently; {advice}, or "
             "delete it, commit the code and run again"
         )
     return {"commit": commit, "commit_date": provenance.commit_date(commit)}

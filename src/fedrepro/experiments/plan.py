@@ -46,7 +46,7 @@ class PlannedExperiment:
     training: Experiment | None
     series: tuple[Series, ...]
     skipped: MissingReason | None = None  # why there are no series
-    unfinished_series: tuple[str, ...] = ()  # with `report_only`: the labels of all series, if any run is unfinished
+    requested_series: tuple[str, ...] = ()  # labels, also of those left out; with `report_only`, if a run is unfinished
     unfinished: tuple[Run, ...] = ()  # with `report_only`: the unfinished runs
     warnings: tuple[str, ...] = ()  # what the user should know before it is trained
     kept_with_other_data: tuple[Run, ...] = ()  # to be trained although runs of other data are kept
@@ -120,7 +120,7 @@ def _without_unfinished(experiment: PlannedExperiment) -> PlannedExperiment:
     finished = tuple(series for series in experiment.series if not set(series.runs) & set(missing))
     labels = tuple(series.label for series in experiment.series)
     total = len(experiment.runs)
-    experiment = replace(experiment, series=finished, unfinished_series=labels, unfinished=tuple(missing))
+    experiment = replace(experiment, series=finished, requested_series=labels, unfinished=tuple(missing))
     if len(finished) > 1:
         return experiment
     reason = MissingReason(MissingKind.NOT_FINISHED, missing=len(missing), total=total)
@@ -194,7 +194,7 @@ def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any
     """Return the description of an experiment that is stored with its results; a series has the config of its first run."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=NOT_TRAINING)
     configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
-    missing = [label for label in planned.unfinished_series if label not in configs] if configs else []
+    missing = [label for label in planned.requested_series if label not in configs] if configs else []
     return {
         "paper": planned.paper,
         "experiment": planned.name,
@@ -212,7 +212,7 @@ def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any
 def result_sources(planned: PlannedExperiment, params: Params) -> ResultSources:
     """Return what reports read of an experiment."""
     summaries = [run.summary for run in planned.runs]
-    return ResultSources(experiment_note(planned, params), run_folders(planned), keeps_existing=summaries)
+    return ResultSources(experiment_note(planned, params), run_folders(planned), done_files=summaries)
 
 
 def run_folders(planned: PlannedExperiment) -> dict[str, list[Path]]:

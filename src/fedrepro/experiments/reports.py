@@ -102,7 +102,7 @@ class Reports:
 
     def done_files(self, paper: str) -> list[Path]:
         """Return the files that exist exactly if all runs and studies are finished that the paper's job gathers."""
-        return list(dict.fromkeys(path for source in self.requested_sources(paper) for path in source.keeps_existing))
+        return list(dict.fromkeys(path for source in self.requested_sources(paper) for path in source.done_files))
 
     def digest(self, paper: str) -> str:
         """Return the hash of the settings, the planned runs and the code that determine a paper's artifacts."""

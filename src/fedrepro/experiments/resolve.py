@@ -145,5 +145,6 @@ def resolve(config: RunConfig) -> RunConfig:
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
     if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.supports_kept_momentum:
-        raise UserError(f"keep_momentum: {resolved.algorithm.name} begins each round without (got true)")
+        name = resolved.algorithm.name
+        raise UserError(f"keep_momentum: {name} starts each round with zero momentum (got true). Set keep_momentum: false")
     return resolved

@@ -185,8 +185,11 @@ class Workflow:
         return messages + [f"{name}: nothing to show at scale {self.params.scale}" for name in empty]
 
     def _sharing_jobs(self) -> set[str]:
-        """Return the experiments, and their studies, that may share jobs. None if a single artifact is requested; else those of
-        the requested papers, but if the work is long, without those for which a study waits."""
+        """Return the experiments, and their studies, that may share jobs.
+
+        Empty if an artifact is requested by name; else the requested experiments. If the work is long, those with pending
+        studies keep jobs of their own.
+        """
         if self.requested & self.artifacts.keys():
             return set()
         items: list[WorkItem[Any]] = [*self.run_items, *self.study_items]

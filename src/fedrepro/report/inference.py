@@ -94,9 +94,8 @@ def probability_of_improvement(
 ) -> tuple[float, float, float]:
     """Return P(ours > other) for a random run of each, averaged over panels, with its 95 % bootstrap interval.
 
-    Agarwal et al. (2021),
-        "Deep reinforcement learning at the edge of the statistical precipice": runs are resampled within each
-    panel (stratified bootstrap); a tie counts half.
+    Runs are resampled within each panel (stratified bootstrap); a tie counts half. Agarwal et al. (2021), "Deep reinforcement
+    learning at the edge of the statistical precipice".
     """
     import numpy as np
 

@@ -19,7 +19,7 @@ class ResultSources:
     note: dict[str, Any]  # the description of the experiment and of its series
     series: dict[str, list[Path]]  # label -> run folders
     tables: dict[str, list[Path]] | None = None  # label -> tables of a study, read in place of each run's metrics.csv
-    keeps_existing: Sequence[Path] = ()  # the files whose existence shows that all of it is finished
+    done_files: Sequence[Path] = ()  # the files whose existence shows that all of it is finished
 
 
 def gather(sources: ResultSources, out: Path) -> None:

@@ -26,7 +26,8 @@ add_, copy_ = torch._foreach_add_, torch._foreach_copy_  # pyright: ignore[repor
 TrainedClients = Iterator[tuple[Weights, Tensor, Weights]]  # weights, mean loss and momentum of each client
 SMALL_STEP = 8_000_000  # floating-point operations of a forward pass over a batch, at most, for a client to be stacked
 MIN_STACKED_CLIENTS = 4
-# Operations of such a pass: three times as many take a GPU as long, at 1e13 a second, as the launches of 50 graph nodes
+# Forward operations of a batch below which launches dominate on a GPU: a step does three times as many, which at 1e13 a second
+# take as long as launching 50 graph nodes
 LAUNCH_BOUND_STEP = 300_000_000
 STACK_NUMBERS = 2**26  # numbers in the weights and layer outputs of one stack; a step needs a few times as many
 

@@ -162,7 +162,7 @@ class RoundExecution:
             nesterov=config.nesterov,
             state=state,
             classes=lambda: data.counts(index),
-            batches=batches,
+            estimation_batches=batches,
         )
 
     def client_batches(self, client: Client, task: ClientTask) -> ClientBatches:

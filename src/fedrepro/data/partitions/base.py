@@ -30,7 +30,7 @@ from fedrepro.data.partitions import _test_parts
 
 @dataclass(frozen=True)
 class Partition:
-    """Parts of a data set and their clients. Indices count from 0 in the (sub)set that was partitioned. Parts are disjoint,
+    """Parts of a data set and their clients. Indices count in the images in use (`subset`). Parts are disjoint,
     unless a partition lets clients share images.
 
     Each client has one part, but with `redraw_seed` the parts are distributed again in every round.

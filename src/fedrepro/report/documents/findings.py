@@ -104,5 +104,6 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     templates.filters["arxiv"] = link_arxiv
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
-    text = page.render(findings=findings, scales=scales, papers=papers, documented=documented)
+    late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
+    text = page.render(late=late, total=len(tested), findings=findings, scales=scales, papers=papers, documented=documented)
     (reports / "index.html").write_text(text, encoding="utf-8")

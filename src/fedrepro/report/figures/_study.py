@@ -39,7 +39,7 @@ class StudyFigure(base.Figure):
 
     def rows(self, results: Results, label: str) -> list[StudyRow]:
         """Return the rows that are shown of a series. Raises UserError if a column is missing."""
-        rows = results.finished_rows(label)
+        rows = results.rows_without_diverged(label)
         for column in (*self.columns(), self.by):
             if rows and column not in rows[0]:
                 raise missing_column_error(self.title, column, rows[0])

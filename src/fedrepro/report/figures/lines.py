@@ -71,12 +71,12 @@ class Figure(base.Figure):
         draw_grid_lines(axes)
 
     def labels_with_rows(self, results: Results) -> list[str]:
-        return [label for label in results.labels if results.finished_rows(label)]
+        return [label for label in results.labels if results.rows_without_diverged(label)]
 
     def seed_means(self, results: Results, label: str) -> dict[str, list[float]]:
         """Return x -> the mean of each seed's rows that have a number."""
         numbers: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for row in results.finished_rows(label):
+        for row in results.rows_without_diverged(label):
             if missing := [column for column in (self.x, self.y) if column not in row]:
                 raise _study.missing_column_error(self.title, missing[0], row)
             if row[self.y] != "":
@@ -103,7 +103,7 @@ class Figure(base.Figure):
         values: list[str] = []
         for results in self._available_results(evidence).values():
             for label in self.labels_with_rows(results):
-                values += [row[self.y] for row in results.finished_rows(label)]
+                values += [row[self.y] for row in results.rows_without_diverged(label)]
         missing = values.count("")
         return [f"Left out: {missing} of {len(values)} rows, which have no {self.y}."] if missing else []
 
@@ -112,7 +112,7 @@ class Figure(base.Figure):
         sentences = []
         for name, results in self._available_results(evidence).items():
             for label in self.labels_with_rows(results):
-                values = [abs(float(row[self.y])) for row in results.finished_rows(label) if row[self.y] != ""]
+                values = [abs(float(row[self.y])) for row in results.rows_without_diverged(label) if row[self.y] != ""]
                 zeros = sum(value < ROUNDING for value in values)
                 if 2 * zeros > len(values):
                     sentences.append(f"{self.names[name]}, {label}: {zeros} of {len(values)} numbers are 0.")

@@ -82,12 +82,12 @@ class Results:
     def curves(self, label: str, measure: str) -> dict[int, Curve]:
         """Return seed -> (round, value) for the measured rounds of finished runs; numbers of a diverged run mean nothing."""
         curves: dict[int, list] = defaultdict(list)
-        for row in self.finished_rows(label):
+        for row in self.rows_without_diverged(label):
             if row.get(measure, "") != "":
                 curves[int(row["seed"])].append((int(row["round"]), float(row[measure])))
         return dict(curves)
 
-    def finished_rows(self, label: str) -> list[dict[str, str]]:
+    def rows_without_diverged(self, label: str) -> list[dict[str, str]]:
         """Return the rows of a series, without its diverged runs."""
         seeds = {str(run["seed"]) for run in self.runs(label) if run["status"] == "finished"}
         return [row for row in self._by_series.get(label, []) if row["seed"] in seeds]

@@ -50,7 +50,7 @@ def epochs_to_target(results: Results, label: str) -> dict[int, dict[int, int | 
     does. Diverged runs are left out."""
     target = results.settings["target"]
     epochs: dict[int, dict[int, int | None]] = defaultdict(dict)
-    for row in results.finished_rows(label):
+    for row in results.rows_without_diverged(label):
         clients, client = epochs[int(row["seed"])], int(row["client"])
         clients.setdefault(client, None)
         if clients[client] is None and float(row["accuracy"]) >= target - EPSILON:
@@ -69,7 +69,7 @@ def means(results: Results, label: str) -> dict[int, float]:
 def margins(results: Results, label: str) -> list[float]:
     """Return per seed how much the worst new client's best accuracy exceeds the target."""
     best: dict[str, dict[str, float]] = defaultdict(dict)
-    for row in results.finished_rows(label):
+    for row in results.rows_without_diverged(label):
         clients, client = best[row["seed"]], row["client"]
         clients[client] = max(clients.get(client, 0.0), float(row["accuracy"]))
     return [min(clients.values()) - results.settings["target"] for clients in best.values()]

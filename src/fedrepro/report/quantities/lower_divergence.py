@@ -92,6 +92,6 @@ def _constant(view: ExperimentView, label: str, learned: str | None) -> list[Rea
 def _divergences(view: ExperimentView, label: str) -> dict[int, list[float]]:
     """Return seed -> divergence of each round and device."""
     divergences: dict[int, list[float]] = {}
-    for row in view.results.finished_rows(label):
+    for row in view.results.rows_without_diverged(label):
         divergences.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
     return divergences

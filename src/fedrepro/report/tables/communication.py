@@ -72,7 +72,11 @@ class Table(base.TargetTable):
 
 def _megabytes_until(panel: ExperimentView, label: str, seed: int, last_round: int) -> float:
     """Return the 10^6 bytes that all participants receive and send in the rounds of a seed's run up to the last one."""
-    rows = [row for row in panel.results.finished_rows(label) if int(row["seed"]) == seed and int(row["round"]) <= last_round]
+    rows = [
+        row
+        for row in panel.results.rows_without_diverged(label)
+        if int(row["seed"]) == seed and int(row["round"]) <= last_round
+    ]
     return sum(int(row["bytes_down"]) + int(row["bytes_up"]) for row in rows) / 1e6
 
 

@@ -63,7 +63,7 @@ class Claim(Frozen):
         return self.reported
 
     @property
-    def is_own_question(self) -> bool:
+    def has_nothing_to_reproduce(self) -> bool:
         """Whether the paper neither states the claim nor reports a number for it, so that there is nothing to reproduce."""
         return self.own_question and self.expected is not None
 

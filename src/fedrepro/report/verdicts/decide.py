@@ -1,4 +1,7 @@
-"""Verdicts: one per claim, computed from the results of all seeds."""
+"""Verdicts: one per claim, computed from the results of all seeds.
+
+The interval of a verdict is that of a `statistics.Estimate`, whose variance `inference.moderated` may have changed.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +53,7 @@ class Verdict:
     @property
     def reported(self) -> str:
         """The reported word or number with its unit; "nothing" for our own questions."""
-        if self.claim.is_own_question:
+        if self.claim.has_nothing_to_reproduce:
             return rules.NONE_REPORTED
         reported = self.claim.reported
         return reported if isinstance(reported, str) else self.unit.format(reported, self.digits)
@@ -183,7 +186,7 @@ def _decide(
     contrasts = [shared.get(contrast, contrast) for contrast in quantity.contrasts(view)] if claim.expected and values else []
     p = rules.p_value(claim, quantity, contrasts, ours) if ours else None
     status, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
-    if claim.is_own_question:
+    if claim.has_nothing_to_reproduce:
         status = rules.OWN_QUESTION_STATUS.get(status, status)
     tested = tuple(contrasts or [ours]) if ours and p is not None else ()
     reasons = [*reasons, *(quantity.evidence(view) if values else [])]

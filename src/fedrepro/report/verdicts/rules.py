@@ -34,11 +34,11 @@ SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); for a difference or a saving, of its mean over "
     "pairs of runs with the same seed. If eight or more differences of a paper are tested, the variance of each is moderated "
     "towards their common variance (Smyth 2004; the prior counts for at most 4 degrees of freedom). This rule was added on 27 "
-    "November 2026, when the results of most runs had been seen; verdicts.json also has the ordinary interval. A single seed "
-    "has no interval. The interval covers what a seed draws: partition, initial weights, batches. It does not cover which "
-    "images a scale uses: they are the same for all seeds. Each claim is judged by itself; claims whose difference remains "
-    "significant at 5 % when all tests of the page are corrected (Holm, or Benjamini-Hochberg) are marked. Standard "
-    "deviations are marked s.d."
+    "November 2026, when the results of most runs had been seen; tables show the ordinary interval, verdicts.json both. A "
+    "single seed has no interval. The interval covers what a seed draws: partition, initial weights, batches. It does not "
+    "cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; claims whose "
+    "difference remains significant at 5 % when all tests of the page are corrected (Holm, or Benjamini-Hochberg) are marked. "
+    "Standard deviations are marked s.d."
 )
 NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
@@ -67,8 +67,8 @@ RULES = {
     "question names.",
     Status.FAILS: "A question of our own: the whole interval has the opposite sign, or contains zero while the 90 % "
     f"interval ends below {NO_LEAD}.",
-    Status.UNDECIDED: "There is only one seed, a run diverged, or some seeds do not reach the target; or our runs show neither "
-    "agreement within the tolerance nor a difference beyond it, or, for a difference, not its sign. More seeds would decide. "
+    Status.UNDECIDED: "There is only one seed, a run diverged, or some seeds do not reach the target; or our runs do not "
+    "decide whether the value lies within the tolerance or, for a difference, which sign it has. More seeds would decide. "
     "If the paper reports a difference, the page says how many seeds would detect one of that size in "
     f"{100 * POWER:.0f} % of tries, given the standard deviation of our seeds; with few seeds this is a rough estimate.",
     Status.CALIBRATED: "The reported value was used to choose one of our settings, so agreement shows nothing.",

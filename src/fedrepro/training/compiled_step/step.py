@@ -98,8 +98,9 @@ class Step:
     def _record(self, trained: tuple[str, ...], inputs: "Inputs", tensors: list[Tensor]) -> Callable:
         """Record a function from (lr, *tensors) to the gradient of every trained tensor, then the loss.
 
-        A gradient is None if the recording takes the step itself. The network is in training mode only here: everywhere else
-        norm layers use their running statistics and leave them unchanged."""
+        A gradient is None if the recording takes the step itself. The network is in training mode only here;
+        elsewhere normalisation uses its running statistics and leaves them unchanged.
+        """
         shared = [inputs.is_received(place) for place in range(len(tensors))]
 
         def gradients(*tensors: Tensor) -> tuple[Tensor, ...]:
