@@ -114,7 +114,7 @@ def test_quick_needs_no_network():
 def test_what_answering_with_each_devices_commonest_class_gives(name, place):
     """As docs/fedmax.md says it of the three data sets of Fig. 2."""
     text = " ".join((ROOT / "docs" / "fedmax.md").read_text(encoding="utf-8").split())
-    shares = re.search(r"counted in the test sets, would give ([\d.]+), ([\d.]+) and ([\d.]+) %", text)
+    shares = re.search(r"in the test sets would give ([\d.]+), ([\d.]+) and ([\d.]+) %", text)
     *_, labels, _, owners = synthetic.read(Path(), synthetic.Params(**settings(name).dataset.options))
     commonest = [numpy.bincount(labels[owners == device]).max() for device in numpy.unique(owners)]
     assert shares[1 + place] == f"{100 * sum(commonest) / len(labels):.2f}"

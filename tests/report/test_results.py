@@ -121,7 +121,7 @@ def test_what_is_not_there_is_told(gathered, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="verdicts.json: no such file"):
         results.verdicts(PAPER, "quick", tmp_path)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or say reports="):
+    with pytest.raises(UserError, match="not inside a fedrepro checkout: .* or pass reports="):
         results.curves(PAPER, "fig4d")
 
 
