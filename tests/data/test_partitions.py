@@ -20,7 +20,7 @@ from fedrepro.core.files import sha256
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import LabelledSubset
 from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, iid, random_classes
-from fedrepro.experiments import finished_runs, plan
+from fedrepro.experiments import plan, run_lookup
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import run_id
@@ -505,7 +505,7 @@ def test_runs_are_named_by_the_content_of_a_partitions_file(mine, tmp_path):
 
     (first, parts), (second, other) = planned("0 1\n2 3\n"), planned("0 1\n2 4\n")
     assert [part.tolist() for part in parts.train] == [[0, 1], [2, 3]] and other.train[1].tolist() == [2, 4]
-    for name in (Paths().partition, run_id, finished_runs.run_key):
+    for name in (Paths().partition, run_id, run_lookup.run_key):
         assert name(first, "data") != name(second, "data")
     assert first.partition.options["file"] == {"path": str(file), "sha256": sha256("0 1\n2 3\n")}
     assert resolve(first) == first  # as a stored run says it, whatever lies there now

@@ -14,7 +14,7 @@ from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
-from fedrepro.experiments import finished_runs, keep, prune, resolve, run_list, study_plan
+from fedrepro.experiments import keep, prune, resolve, run_list, run_lookup, study_plan
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs, work_items
 from fedrepro.runs import integrity
@@ -187,7 +187,7 @@ def test_runs_on_a_mirrors_data_are_reported_without_the_data(paths, monkeypatch
     mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
-    read, stored_runs = [], finished_runs.stored_runs
+    read, stored_runs = [], run_lookup.stored_runs
     monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
     assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
     assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are

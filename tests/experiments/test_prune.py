@@ -10,8 +10,8 @@ import pytest
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import single_process
 from fedrepro.experiments import prune
-from fedrepro.experiments.finished_runs import DatasetIdentities
 from fedrepro.experiments.plan import plan_experiments
+from fedrepro.experiments.run_lookup import DatasetIdentities
 from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run

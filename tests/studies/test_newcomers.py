@@ -13,7 +13,7 @@ from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.config import registry
 from fedrepro.config.types import parse
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import finished_runs, study_plan
+from fedrepro.experiments import run_lookup, study_plan
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout
@@ -213,7 +213,7 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
 def test_kept_studies_are_found():
     """With today's names of settings."""
     found = 0
-    for run in finished_runs.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
+    for run in run_lookup.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
         for name, note in integrity.load_studies(run.folder).items():
             study = Study(parse(Params, note["settings"], name), run.config)
             assert run.folder / f"{name}.csv" in study_plan.finished_in(run.folder, study)

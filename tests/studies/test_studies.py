@@ -20,7 +20,7 @@ from fedrepro.config.params import Params
 from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import read_json
-from fedrepro.experiments import finished_runs, keep, prune, study_plan, study_runner
+from fedrepro.experiments import keep, prune, run_lookup, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.cost import pending_work
 from fedrepro.experiments.study_plan import PlannedStudy, StudyRun
@@ -750,7 +750,7 @@ def test_studies_of_kept_runs_are_kept_later(here, capsys):
         path.write_text(text)
     assert shelved() == []
     item = experiments.plan_experiments(params, Paths())["p"]["fig"]
-    own = {("p", finished_runs.run_key(run.config, run.data)): run.id for run in item.runs}
+    own = {("p", run_lookup.run_key(run.config, run.data)): run.id for run in item.runs}
     assert list(keep.studies_to_keep(item, Paths(), dict.fromkeys(own, "digits-fedavg-s0-0123456789"))) == []
     assert main.main(["keep"]) == 0 and "kept 2 runs" in capsys.readouterr().out
     assert len(shelved()) == 2 * len(NAMES)

@@ -268,8 +268,9 @@ class FedAvg:
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         """Return the new global weights and server state.
 
-        `updates` yields messages as clients finish, and can be iterated once: so a mean needs the memory of one client, however
-        many take part (with several cores, of all of them)."""
+        `updates` yields messages as clients finish, and can be iterated once. On one core, a mean holds the message of one
+        client at a time; on several cores, those of all participants.
+        """
         return self.average(weights, updates), server.state
 
     def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:

@@ -120,8 +120,11 @@ class GroupMean:
             total[held] = total[held].add(update.message[name], alpha=update.share)
 
     def mean(self) -> Weights:
-        """Return the means. A group that all sent is not divided by its share, which is 1 except for rounding; one that no
-        client sent stays as in `like`."""
+        """Return the means.
+
+        A group that only some clients sent is divided by their total share; one that all sent is not, since its share is 1 up
+        to rounding; one that none sent keeps its value in `like`.
+        """
         if self.shares is None or self.incomplete is None:
             return {}
         means = {}

@@ -20,7 +20,7 @@ MODULES = {  # below the package: old -> new
     "intact": "runs.integrity",
     "keeping": "experiments.keep",
     "listing": "cli.targets",
-    "lookup": "experiments.finished_runs",
+    "lookup": "experiments.run_lookup",
     "measures": "core.metrics",
     "metrics": "report.statistics",
     "overlays": "config.inheritance",

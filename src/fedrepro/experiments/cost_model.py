@@ -155,9 +155,8 @@ def speed_of(
     """Return the speed of a config, measured or guessed.
 
     Its keys: `operations` of a forward pass; seconds to `train` and to `evaluate` on a sample, to `aggregate` a client and to
-    `server_prepare` a proxy image; `needs_reference`, 1 if the method needs a frozen network, else 0; `trainings_per_round`,
-        local trainings of a participant
-    in a round, if there are several.
+    `server_prepare` a proxy image; `needs_reference`, 1 if the method needs a frozen network, else 0;
+    `trainings_per_round`, local trainings of a participant in a round, if there are several.
     """
     settings = config.model_dump(mode="json", exclude=SPEED_INDEPENDENT)
     code = provenance.code_digest(provenance.modules(config))

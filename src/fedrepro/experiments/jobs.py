@@ -49,11 +49,11 @@ class Job(Generic[T]):
         return [item.done_file for item in self.items]
 
 
-def pack(costs: Sequence[float], least: int, min_seconds: float = MIN_JOB_SECONDS) -> list[list[int]]:
+def pack(costs: Sequence[float], min_jobs: int, min_seconds: float = MIN_JOB_SECONDS) -> list[list[int]]:
     """Distribute items over jobs.
 
-    There are as many jobs as can each have `min_seconds` of work, so that a long item has a job of its own, but at least
-    `least` if there are so many items. Items are assigned longest first, each to the job with the least work.
+    There are as many jobs as can each have `min_seconds` of work, so that a long item has a job of its own, but at min_jobs
+    `min_jobs` if there are so many items. Items are assigned longest first, each to the job with the min_jobs work.
 
     Args:
         costs: seconds of each item.
@@ -62,9 +62,9 @@ def pack(costs: Sequence[float], least: int, min_seconds: float = MIN_JOB_SECOND
     """
     short = [cost for cost in costs if cost < min_seconds]
     jobs = len(costs) - len(short) + int(sum(short) / min_seconds)  # there cannot be more
-    while jobs > least and min(_loads(costs, _spread(costs, jobs))) < min_seconds:
+    while jobs > min_jobs and min(_loads(costs, _spread(costs, jobs))) < min_seconds:
         jobs -= 1
-    spread = _spread(costs, min(max(jobs, least, 1), len(costs)))
+    spread = _spread(costs, min(max(jobs, min_jobs, 1), len(costs)))
     return [spread[i] for _, i in sorted((-load, i) for i, load in enumerate(_loads(costs, spread)))]
 
 
@@ -90,9 +90,9 @@ def makespan(costs: Sequence[float], workers: int) -> float:
 def write_jobs(
     items: Iterable[WorkItem[T]],
     cost: Callable[[T], float],
-    least: int,
+    min_jobs: int,
     folder: Path,
-    mixed: Container[str] = (),
+    may_share: Container[str] = (),
     is_requested: Callable[[T], bool] = lambda work: True,
 ) -> list[Job[T]]:
     """Pack the unfinished items into jobs and write these to `folder`, for the processes that do them.
@@ -101,20 +101,20 @@ def write_jobs(
 
     Args:
         cost: seconds of an item's work.
-        least: jobs, of all experiments together, into which the requested work is split.
-        mixed: experiments that may share jobs. Each other one has jobs of its own, so that a single figure waits neither for
-            runs of another one nor for their data.
+        min_jobs: the smallest number of jobs for all requested work.
+        may_share: experiments that may share jobs. Each other one has jobs of its own, so that a single figure waits neither
+            for runs of another one nor for their data.
     """
     pending = [item for item in items if not item.done_file.exists()]
     costs = [cost(item.work) for item in pending]
     groups: dict[str, list[int]] = {}
     for position, item in enumerate(pending):
-        groups.setdefault("" if item.experiment in mixed else item.experiment, []).append(position)
+        groups.setdefault("" if item.experiment in may_share else item.experiment, []).append(position)
     requested_seconds = sum(seconds for item, seconds in zip(pending, costs, strict=True) if is_requested(item.work)) or 1
     keys = [item.step_cache_key for item in pending]
     packed: list[list[int]] = []
     for group in groups.values():
-        packed += _pack_group(group, costs, keys, least, requested_seconds)
+        packed += _pack_group(group, costs, keys, min_jobs, requested_seconds)
     packed.sort(key=lambda positions: -sum(costs[position] for position in positions))
     jobs = [_job(tuple(pending[position] for position in positions)) for positions in packed]
     folder.mkdir(parents=True, exist_ok=True)
@@ -129,11 +129,11 @@ def write_jobs(
 
 
 def _pack_group(
-    group: list[int], costs: Sequence[float], keys: Sequence[str | None], least: int, requested_seconds: float
+    group: list[int], costs: Sequence[float], keys: Sequence[str | None], min_jobs: int, requested_seconds: float
 ) -> list[list[int]]:
-    """Pack the items of experiments that may share jobs; they get the share of `least` jobs that their work has of all."""
+    """Pack the items of experiments that may share jobs; they get a part of `min_jobs` in proportion to their seconds."""
     seconds = sum(costs[position] for position in group)
-    jobs = max(1, math.ceil(least * min(1, seconds / requested_seconds)))
+    jobs = max(1, math.ceil(min_jobs * min(1, seconds / requested_seconds)))
     bundles = _bundles(group, costs, keys, min(MIN_JOB_SECONDS, seconds / (2 * jobs)))
     packed = pack([sum(costs[position] for position in bundle) for bundle in bundles], jobs)
     return [sorted(position for bundle in job for position in bundles[bundle]) for job in packed]

@@ -10,7 +10,7 @@ from fedrepro import studies
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import single_process
-from fedrepro.experiments import finished_runs, study_plan
+from fedrepro.experiments import run_lookup, study_plan
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.runs import integrity, kept
 from fedrepro.runs.paths import Paths
@@ -35,7 +35,7 @@ def keep(chosen: list[PlannedExperiment], paths: Paths) -> list[Path]:
     with single_process(paths.results / LOCK):
         new_runs = {new.folder: (new, item.paper, old) for item in chosen for new, old in _runs_to_keep(item, paths)}
         commits: dict[Path, Commit | str] = {folder: _run_commit(new) for folder, (new, _, _) in new_runs.items()}
-        ids = {(paper, finished_runs.run_key(new.config, new.data)): new.id for new, paper, _ in new_runs.values()}
+        ids = {(paper, run_lookup.run_key(new.config, new.data)): new.id for new, paper, _ in new_runs.values()}
         tables = {table: study for item in chosen for study, table in studies_to_keep(item, paths, ids)}
         study_commits = {table.with_suffix(".json"): study_commit(table, study) for table, study in tables.items()}
         refused = [f"{path}: {reason}" for path, reason in (commits | study_commits).items() if isinstance(reason, str)]
@@ -70,9 +70,9 @@ def recover(results: Path) -> None:
 
 def _runs_to_keep(item: PlannedExperiment, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
     """Yield the finished runs of an experiment that are to be kept, each with the kept run that it replaces."""
-    finished, kept_runs = (finished_runs.stored_runs(folder(item.paper)) for folder in (paths.runs, paths.kept))
+    finished, kept_runs = (run_lookup.stored_runs(folder(item.paper)) for folder in (paths.runs, paths.kept))
     for run in item.runs:
-        key = finished_runs.run_key(run.config, run.data)
+        key = run_lookup.run_key(run.config, run.data)
         today = paths.runs(item.paper) / run_id(run.config, run.data)
         new = replace(run, folder=today) if (today / SUMMARY).exists() else finished.get(key)
         if new is None or (key in kept_runs and kept_runs[key].id in (new.id, today.name)):
@@ -136,9 +136,9 @@ def studies_to_keep(item: PlannedExperiment, paths: Paths, ids: Mapping[tuple[st
     settings = {name: values for name, values in (item.training.studies if item.training else {}).items() if values is not None}
     if not settings:
         return
-    kept_runs = finished_runs.stored_runs(paths.kept(item.paper))
+    kept_runs = run_lookup.stored_runs(paths.kept(item.paper))
     for run in item.runs:
-        key = finished_runs.run_key(run.config, run.data)
+        key = run_lookup.run_key(run.config, run.data)
         kept_run = kept_runs.get(key)
         id = ids.get((item.paper, key), kept_run.id if kept_run else None)
         if id is None:

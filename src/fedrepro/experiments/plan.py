@@ -16,9 +16,9 @@ from fedrepro.config.params import Experiment, Params, RunConfig
 from fedrepro.core.errors import DataUnavailable
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
-from fedrepro.experiments.finished_runs import DatasetIdentities, RunLookup, stored_runs
 from fedrepro.experiments.jobs import WorkItem
 from fedrepro.experiments.resolve import NOT_TRAINING, error_prefix_at_scale, experiment_at_scale, run_configs
+from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup, stored_runs
 from fedrepro.runs import reasons
 from fedrepro.runs.gather import ResultSources
 from fedrepro.runs.kept import is_kept

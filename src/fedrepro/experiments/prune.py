@@ -11,7 +11,7 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core.files import is_locked
 from fedrepro.core.formatting import count
-from fedrepro.experiments import finished_runs, plan, study_plan
+from fedrepro.experiments import plan, run_lookup, study_plan
 from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import LOG, Run, run_id
@@ -34,18 +34,18 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
     spared: set[Path] = set()
     for scale in params.scales:
         at_scale = params.model_copy(update={"report_only": False, "scale": scale})
-        identities = finished_runs.DatasetIdentities(at_scale, paths, allow_missing=True)
+        identities = run_lookup.DatasetIdentities(at_scale, paths, allow_missing=True)
         experiments = plan.all_experiments(plan.plan_experiments(at_scale, paths, identities))
         for run in plan.unique_runs(experiments):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
             original = paths.runs(run.folder.parent.name) / run_id(run.config, run.data)
             if not is_kept(run.folder):
-                run_keys[run.folder.parent].add(finished_runs.run_key(run.config, run.data))
+                run_keys[run.folder.parent].add(run_lookup.run_key(run.config, run.data))
             elif original.name != run.id:
                 spared.add(original)  # needed with use_kept_results=false
-            if run.data == finished_runs.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
-                unprepared[run.folder.parent][finished_runs.config_key(run.config)].add(run.data)
+            if run.data == run_lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
+                unprepared[run.folder.parent][run_lookup.config_key(run.config)].add(run.data)
         for experiment in experiments:
             for study in study_plan.plan_studies(experiment, at_scale, paths).values():
                 for study_run in study.study_runs:
@@ -115,13 +115,13 @@ def _spared(
     other_code_runs: set[Path] = set()
     data_missing: list[Run] = []
     for folder in run_keys.keys() | unprepared.keys():
-        for run in chain.from_iterable(map(finished_runs.begun_runs, (folder, paths.stored(folder.name)))):
-            planned = unprepared[folder].get(finished_runs.config_key(run.config), {run.data})
+        for run in chain.from_iterable(map(run_lookup.begun_runs, (folder, paths.stored(folder.name)))):
+            planned = unprepared[folder].get(run_lookup.config_key(run.config), {run.data})
             if planned != {run.data}:
                 data_missing.append(run)
                 continue
             spares = not other_code and run.summary.exists() and folder / run.id not in named
-            if spares and finished_runs.run_key(run.config, run.data) in run_keys[folder]:
+            if spares and run_lookup.run_key(run.config, run.data) in run_keys[folder]:
                 other_code_runs.add(run.folder)
     if other_code_runs:
         message = "spared %s of earlier code with settings that are named: --other-code prunes them too"

@@ -19,8 +19,8 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import finished_runs, run_list
 from fedrepro.experiments import plan as experiments
+from fedrepro.experiments import run_list, run_lookup
 from fedrepro.experiments.jobs import WorkItem
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.experiments.resolve import check_study, error_prefix_at_scale
@@ -77,8 +77,10 @@ class PlannedStudy:
 
 @dataclass(frozen=True)
 class Snapshots:
-    """The rounds before which trainings store their state, for studies. They change no result: as an object Snakemake leaves
-    them out when it compares parameters, so that a study causes no run to be trained again."""
+    """The rounds before which trainings store their state, for studies.
+
+    They are wrapped in a class because Snakemake ignores objects when it compares parameters: a new study trains nothing again.
+    """
 
     rounds: dict[Path, frozenset[int]]  # by run folder
 
@@ -120,7 +122,7 @@ def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, pape
     if is_kept(run.folder):
         if tables := finished_in(run.folder, study):
             return StudyRun(run, study, tables[0])
-        original = finished_runs.stored_runs(paths.runs(paper)).get(finished_runs.run_key(run.config, run.data))
+        original = run_lookup.stored_runs(paths.runs(paper)).get(run_lookup.run_key(run.config, run.data))
         if original is None or not study.can_start(original.folder):
             return None
         run = original

@@ -81,7 +81,7 @@ def recorded_executor(run: Run, device: torch.device) -> str:
 
 
 def _run_study(study_run: StudyRun, context: StudyContext, limits: Limits) -> bool:
-    """Return whether the study was finished before a limit."""
+    """Make one study of one run. Return False if a limit stopped it."""
     study, last_seconds = study_run.study, 0.0
     executed = (*provenance.modules(study.config), f"studies.{study.name}")
     check_no_links(study_run.run.folder)

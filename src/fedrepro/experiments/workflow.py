@@ -200,7 +200,7 @@ class Workflow:
         return requested - {item.experiment for item in self.run_items if item.work.folder in studied}
 
     def _is_short(self) -> bool:
-        """Return whether studies may wait for all other requested work."""
+        """Return whether all requested work is short, so that studies may wait for the rest of it."""
         seconds = [work.cost.seconds for path, work in self.costs.items() if path.parent in self._requested_folders]
         return sum(seconds) < SHORT_WORK_SECONDS * self.slots()
 

@@ -9,6 +9,7 @@ from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, paper_data, read_curves
+from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.statistics import Estimate, benjamini_hochberg, holm
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
@@ -26,7 +27,7 @@ VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
     *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
-    *("unit", "panels"),
+    *("unit", "panels", "panel_means"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
@@ -165,7 +166,8 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     means = [ours and ours.mean, ours and ours.half_width, plain and plain.half_width, interval, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
-    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels]
+    means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
+    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, means]
     return dict(zip(VERDICT_FIELDS, [*values, *numbers, *others], strict=True))
 
 

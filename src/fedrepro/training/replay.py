@@ -62,7 +62,7 @@ def store_snapshot(folder: Path, state: State) -> Path:
 
 
 class Replay:
-    """A replay of a run's rounds in rising order, from the states stored in `folder`; those before `rounds` are stored too.
+    """Replays rounds of a run in rising order from the states in `folder`, and also stores the state before each of `rounds`.
 
     `forbid(seconds)` tells whether a piece of work of this length would exceed a limit."""
 

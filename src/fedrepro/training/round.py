@@ -207,7 +207,7 @@ class RoundExecution:
             self.client_values[name][client] = value
 
     def _measure_others(self, received: Weights, first: bool) -> None:
-        """Evaluate measures over all clients at those that do not take part; they train only if a measure needs it."""
+        """For measures over all clients, also evaluate the others; they train only if a measure is of trained weights."""
         measures = {name: measure for name, measure in self.client_measures.items() if measure.over == "clients"}
         others = [number for number in range(self.context.clients) if number not in self.clients] if measures else []
         trains = any(measure.model == "trained" for measure in measures.values())

@@ -63,7 +63,7 @@ class Partition:
 
 
 def mean_client_images(choice: Choice, images: int) -> float:
-    """Return how many of so many training images a client has on average: its share, or all if every client has all."""
+    """Return how many of `images` training images a client has on average: its share, or all if every client has all."""
     return images if choice.options.get("whole") else images / choice.options["clients"]
 
 
@@ -80,7 +80,7 @@ def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None
 
 
 def proxy_size(proxy: Proxy, images: int) -> int:
-    """Return how many of so many training images in use the server has."""
+    """Return the number of proxy images that the server gets out of `images` training images in use."""
     return max(1, round(proxy.share * images))
 
 
@@ -167,7 +167,8 @@ def _check_indices(where: str, parts: list[np.ndarray], images: int, disjoint: b
             raise UserError(f"{where}: part {client}: image {twice[0]} twice")
     images_of_all = np.sort(np.concatenate(parts)) if disjoint else np.empty(0)
     if (twice := images_of_all[1:][np.diff(images_of_all) == 0]).size:
-        raise UserError(f"{where}: image {twice[0]} in two parts; a partition whose clients share images declares split_test")
+        remedy = "If clients are to share images, the module of the partition must declare split_test"
+        raise UserError(f"{where}: image {twice[0]} is in two parts. {remedy}")
 
 
 def save(partition: Partition, path: Path) -> None:

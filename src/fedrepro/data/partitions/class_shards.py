@@ -27,7 +27,9 @@ def check(params: Params, images: int, classes: int) -> None:
         raise UserError(f"partition class_shards: classes_per_client: at most {classes} (got {params.classes_per_client})")
     least, most = params.classes_per_client, 2 * params.classes_per_client
     if not least <= params.pieces <= most:
-        raise UserError(f"partition class_shards: pieces: one or two of each class, {least} to {most} (got {params.pieces})")
+        raise UserError(
+            f"partition class_shards: pieces: expected {least} to {most}, one or two of each class (got {params.pieces})"
+        )
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:

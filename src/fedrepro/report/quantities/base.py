@@ -115,7 +115,7 @@ class Quantity(Frozen):
         """The number of experiments that the mean is taken over."""
         return 1
 
-    def evidence(self, view: ExperimentView) -> list[Reason]:
+    def remarks(self, view: ExperimentView) -> list[Reason]:
         """Return remarks on the values that the verdict quotes."""
         return []
 

@@ -20,7 +20,7 @@ from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Unit, difference_unit, difference_unit_name
 from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import Curve, Estimate, estimate
+from fedrepro.report.statistics import Curve, Estimate, estimate, mean
 
 MINIMUM_LEAD = 0.04  # log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
 MINIMUM_LOSS_LEAD = 0.001  # nats; the same for a loss
@@ -115,14 +115,16 @@ class Quantity(value.Quantity):
     def panels(self) -> int:
         return 1 + len(self.also)
 
-    def evidence(self, view: ExperimentView) -> list[Reason]:
+    def remarks(self, view: ExperimentView) -> list[Reason]:
         if not self.also:
             return []
         panels, leads = self.panel_values(view), self.values(view)
         probability, low, high = probability_of_improvement([series for series, _ in panels], [other for _, other in panels])
         ahead = sum(lead > 0 for lead in leads)
         interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
-        return [make_reason(ReasonKind.POOLED, panels=self.panels, ahead=ahead, pairs=len(leads), probability=interval)]
+        means = [self.unit(view.measure).format(mean(series) - mean(other), 1) for series, other in panels]
+        values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads), "probability": interval}
+        return [make_reason(ReasonKind.POOLED, means=", ".join(means), **values)]
 
     def minimum_lead(self, view: ExperimentView) -> float:
         """Return the smallest lead that counts at the level of the baseline, in the unit of the measure."""

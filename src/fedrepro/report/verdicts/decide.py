@@ -189,7 +189,7 @@ def _decide(
     if claim.has_nothing_to_reproduce:
         status = rules.OWN_QUESTION_STATUS.get(status, status)
     tested = tuple(contrasts or [ours]) if ours and p is not None else ()
-    reasons = [*reasons, *(quantity.evidence(view) if values else [])]
+    reasons = [*reasons, *(quantity.remarks(view) if values else [])]
     return replace(verdict, status=status, reasons=reasons, ours=ours, p=p, plain=plain, tested=tested)
 
 

@@ -145,7 +145,7 @@ def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView)
 
 
 def _signed_status(full: bool, agrees: bool, agreeing: Status) -> Status:
-    """Return the status of a claim whose direction is decided; `agreeing` is the one at scales that compare sizes, if so."""
+    """Return the status of a claim whose direction is decided; `agreeing`: its status if it agrees and sizes are compared."""
     if full:
         return agreeing if agrees else Status.NOT
     return Status.AGREES if agrees else Status.DISAGREES

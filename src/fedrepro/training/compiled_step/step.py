@@ -105,7 +105,7 @@ class Step:
 
         def gradients(*tensors: Tensor) -> tuple[Tensor, ...]:
             state, received, batch = inputs.with_tensors(tensors)
-            free = {name: state.pop(name) for name in trained}  # leaves buffers, changed in place, and frozen weights
+            free = {name: state.pop(name) for name in trained}  # `state` keeps frozen weights, and buffers that change in place
             gradients, loss = grad_and_value(self._loss)(free, state, received, batch)
             return *gradients.values(), loss
 

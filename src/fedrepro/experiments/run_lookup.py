@@ -88,7 +88,7 @@ class DatasetIdentities:
 
 
 class RunLookup:
-    """Finds the run that answers a config, finished or still to be trained."""
+    """Finds the run for a config: a kept one, or the one in `results/runs/`, which may be unfinished."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class RunLookup:
     def find(self, config: RunConfig, data: str, report_only: bool) -> Run:
         """Return the kept run of these data, else the one in `results/runs/`, which need not be finished.
 
-        With `report_only` a finished run takes the place of an unfinished one: if the data are unknown, one of today's code;
-        else a kept one of other data, preferably of the official release.
+        With `report_only`, an unfinished run is replaced by a finished one: of the same code if the data are unknown, or a kept
+        one of other data. Official releases come first.
         """
         if kept_run := self._kept.get(run_key(config, data)):
             return kept_run
