@@ -102,7 +102,7 @@ def test_every_mistake_is_told_at_once():
     ({"algorithm": {"name": "fedprox", "mu": -1}}, "algorithm fedprox: mu: .*greater than or equal to 0 .got -1"),
     ({"algorithm": {"name": "fedavg", "mu": 1}}, "algorithm fedavg: mu: unknown key"),
     ({"partition": {"name": "iid"}}, "partition iid: clients: Field required"),
-    ({"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "fednova"}}, "keep_momentum: fednova begins each round"),
+    ({"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "fednova"}}, "keep_momentum: fednova starts each round"),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition .got 9"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_choices(changes, words):

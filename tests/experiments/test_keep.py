@@ -56,7 +56,7 @@ def test_invalid_commit_names_are_not_passed_to_git(named, paths, tmp_path, monk
 @pytest.mark.parametrize(("date", "git", "words"), [
     (None, "fatal: detected dubious ownership", "commit unknown, whose code cannot be read here; git: fatal: detected dubious"),
     (None, "", "commit unknown, whose code cannot be read here; keep it in a checkout that has that commit"),
-    ("2020-02-02", "", "comes from code that commit .* does not have, .* or delete it, commit the code and run"),
+    ("2020-02-02", "", "its code digest is not that of commit .*; .* or delete it, commit the code and run"),
 ])  # fmt: skip
 def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, monkeypatch):
     """If git cannot read this checkout, another one does not help; the last commit lacks the method's file."""

@@ -318,7 +318,7 @@ def test_report_only(paths):
         finish(run)
     planned = plan_experiments(params(report_only=True), paths)["p"]
     assert planned["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4) and planned["one"].runs == ()
-    assert planned["one"].unfinished_series == ("FedMMD", "FedAvg")
+    assert planned["one"].requested_series == ("FedMMD", "FedAvg")
     assert "missing" not in experiments.experiment_note(planned["one"], params())
     assert planned["two"].skipped == MissingReason(
         MissingKind.NOT_FINISHED, missing=3, total=4
@@ -349,12 +349,12 @@ def test_report_only_series(paths):
         finish(run)
     found = plan_experiments(settings.model_copy(update={"report_only": True}), paths)["p"]["one"]
     assert found.skipped is None and [series.label for series in found.series] == labels[:2]
-    assert found.unfinished_series == tuple(labels) and found.training and len(found.runs) == 4
+    assert found.requested_series == tuple(labels) and found.training and len(found.runs) == 4
     note = experiments.experiment_note(found, settings)
     assert note["missing"] == labels[2:] and list(note["series"]) == labels[:2]
     finish(item.runs[5])
     found = plan_experiments(settings.model_copy(update={"report_only": True}), paths)["p"]["one"]
-    assert found.unfinished_series == () and "missing" not in experiments.experiment_note(found, settings)
+    assert found.requested_series == () and "missing" not in experiments.experiment_note(found, settings)
 
 
 def test_overlays(paths):
@@ -556,7 +556,7 @@ def test_keep_refuses_code_that_was_not_committed(paths, history):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     lines = str(caught.value).splitlines()
     assert len(lines) == 2 and str(second.folder) in lines[0] and str(third.folder) in lines[1]
-    assert f"comes from code that commit {OTHER} does not have" in lines[0] and not paths.kept("p").exists()
+    assert f"its code digest is not that of commit {OTHER}" in lines[0] and not paths.kept("p").exists()
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
@@ -582,7 +582,7 @@ def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monke
     """The run was trained outside a checkout, by the code that is committed here."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "current_commit", lambda *modules: OTHER)
-    with pytest.raises(UserError, match=f"comes from code that commit {OTHER} does not have"):
+    with pytest.raises(UserError, match=f"its code digest is not that of commit {OTHER}"):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     monkeypatch.setattr(provenance, "current_commit", lambda *modules: run.code)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)

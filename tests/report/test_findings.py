@@ -21,7 +21,15 @@ class Spec:
 
 def record(key: str, verdict: str, **changes) -> dict:
     numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07, "unit": "points", "panels": 1}
-    texts = {"claim": f"{key} leads", "reported": "+7 points", "ours": "+2.86 ± 0.56 points (n = 4)", "headline": "FedX"}
+    texts = {
+        "claim": f"{key} leads",
+        "reported": "+7 points",
+        "ours": "+2.86 ± 0.56 points (n = 4)",
+        "headline": "FedX",
+        "by": "the paper",
+        "registered_after_results": "yes",
+        "panel_means": "+1.0, +2.0",
+    }
     return {"key": key, "verdict": verdict} | numbers | texts | changes
 
 
