@@ -403,7 +403,7 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "balanced_classes", "clients": 4, "classes_per_client": 3}}, "must be a multiple of 10 classes"),
     ({"partition": {"name": "classes", "clients": 20}}, "clients: 20 clients cannot split 10 classes; at most 10"),
     ({"partition": {"name": "classes", "clients": 4, "groups": [[0, 1]]}}, "groups: need 4 groups that hold each of the 10 "),
-    ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: one or two of each class, 5 to "),
+    ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: expected 5 to 10"),
     ({"partition": {"name": "shards", "clients": 4, "shards": 400}}, "4 clients x 400 shards need 1600 images, got 1438"),
     ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
     ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),
