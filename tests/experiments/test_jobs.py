@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fedrepro.algorithms import fedcl
+from fedrepro.config.params import DeviceChoice
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_json
 from fedrepro.experiments import cost_model
@@ -381,7 +382,7 @@ def train(folder: Path, datasets: dict[str, str]) -> None:
     """Train runs on these data sets."""
     chosen = {name: config(dataset=dataset) for name, dataset in datasets.items()}
     runs = [Run(folder / name, asks, "made", code_digest(asks)) for name, asks in chosen.items()]
-    training.train(runs, Paths(folder), device="cpu")
+    training.train(runs, Paths(folder), device=DeviceChoice("cpu"))
 
 
 @pytest.mark.parametrize(("errors", "kind", "words"), [

@@ -16,7 +16,7 @@ from fedrepro import studies
 from fedrepro.cli import main
 from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
-from fedrepro.config.params import Params
+from fedrepro.config.params import DeviceChoice, Params
 from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import read_json
@@ -90,7 +90,7 @@ class Made:
         return study_plan.find_study(self.run, self.name, EXAMPLES[self.name][example], self.paths, "p")
 
     def conduct(self, case: StudyRun, **options) -> list[StudyRun]:
-        return study_runner.run_studies([case], self.paths, device="cpu", **options)
+        return study_runner.run_studies([case], self.paths, device=DeviceChoice("cpu"), **options)
 
     def patch(self, monkeypatch, changed) -> None:
         """Replace the rows of each unit by `changed(original, unit)`."""
@@ -152,7 +152,7 @@ def test_finished_studies_survive_a_failure_in_their_job(made, monkeypatch):
     with monkeypatch.context() as patch:
         failing(patch, second)
         with pytest.raises(ZeroDivisionError):
-            study_runner.run_studies([first, second], made.paths, device="cpu", together=True)
+            study_runner.run_studies([first, second], made.paths, device=DeviceChoice("cpu"), together=True)
     whole = first.table.read_bytes()
     first.done_file.unlink()  # so does Snakemake: it is an output of the job that failed
     with monkeypatch.context() as patch:
@@ -166,11 +166,11 @@ def test_a_failing_study_does_not_stop_others(made, monkeypatch):
     first, second = made.case(0), made.case(1)
     failing(monkeypatch, first)
     failures = Failures()
-    assert study_runner.run_studies([first, second], made.paths, device="cpu", failures=failures) == []
+    assert study_runner.run_studies([first, second], made.paths, device=DeviceChoice("cpu"), failures=failures) == []
     assert len(failures.by_name) == 1 and second.done_file.exists() and not second.partial_file.exists()
     second.done_file.unlink()
     with pytest.raises(ZeroDivisionError):
-        study_runner.run_studies([first, second], made.paths, device="cpu")
+        study_runner.run_studies([first, second], made.paths, device=DeviceChoice("cpu"))
     assert second.done_file.exists() and not first.done_file.exists()
 
 

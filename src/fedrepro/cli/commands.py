@@ -120,14 +120,14 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
         log.warning("%s: report_only: true trains nothing", project.file)
     if chosen and all(item.data_missing for item in chosen):
         raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
-    shared = {"mirror": params.mirror, "device": params.device, "gpus": params.gpus}
+    shared = {"mirror": params.mirror, "device": params.device_choice}
     training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
     return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, training)
 
 
 def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     """Return the runs and studies in a list of runs, which needs no settings."""
-    from fedrepro.config.params import data_mirror
+    from fedrepro.config.params import DeviceChoice, data_mirror
     from fedrepro.experiments import run_list, study_plan
     from fedrepro.runs.paths import Paths
 
@@ -135,7 +135,7 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     if refused := [name for name, value in choices.items() if value]:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
     paths = Paths(results=options.results)
-    shared = {"mirror": data_mirror(options.data_mirror), "device": options.device or "auto"}
+    shared = {"mirror": data_mirror(options.data_mirror), "device": DeviceChoice(options.device or "auto")}
     return TrainingPlan(run_list.read(options.runs, paths), study_plan.from_run_list(options.runs, paths), paths, shared, {})
 
 

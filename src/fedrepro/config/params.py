@@ -61,6 +61,13 @@ class Gpus(NamedTuple):
     jobs: int = 1
 
 
+class DeviceChoice(NamedTuple):
+    """The device that a job asks for, as in params.yaml, and the GPUs that it may get."""
+
+    name: str = "auto"
+    gpus: Gpus = Gpus()
+
+
 class Proxy(Frozen):
     """Training images on the server: a random `share` of the images in use, the same for all methods of a seed."""
 
@@ -295,6 +302,10 @@ class Params(Frozen):
     @property
     def gpus(self) -> Gpus:
         return Gpus(self.devices, self.gpu_jobs_per_device)
+
+    @property
+    def device_choice(self) -> DeviceChoice:
+        return DeviceChoice(self.device, self.gpus)
 
     def limit_cores(self, cores: int) -> "Params":
         """Return these settings with `cores_per_run` limited to the cores of the machine."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fedrepro.config.params import Gpus
+from fedrepro.config.params import DeviceChoice
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, shared_failures
 from fedrepro.core.files import DELETE_ADVICE, atomic_write, check_no_links, read_json, sha256, write_json
@@ -18,7 +18,6 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import CODE_CHANGED, Run
 from fedrepro.studies.base import StudyContext
 from fedrepro.training import executors, runner
-from fedrepro.training.devices import ANY_GPU
 from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
@@ -29,8 +28,7 @@ def run_studies(
     paths: Paths,
     *,
     mirror: str | None = None,
-    device: str = "auto",
-    gpus: Gpus = ANY_GPU,
+    device: DeviceChoice = DeviceChoice(),  # noqa: B008  (immutable)
     deadline: float | None = None,
     together: bool = False,
     failures: Failures | None = None,
@@ -57,7 +55,7 @@ def run_studies(
         return finished
 
     with shared_failures(failures) as failed:
-        options = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        options = {"device": device, "limits": limits, "failures": failed}
         left = runner.run_all(study_runs, do, name=lambda one: one.id, is_done=lambda one: one.done_file.exists(), **options)
     for study_run in study_runs:
         if study_run.done_file.exists():

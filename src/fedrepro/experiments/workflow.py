@@ -262,7 +262,7 @@ class Workflow:
     @property
     def device_options(self) -> dict[str, Any]:
         """Where a job gets its data from, and the device that it uses."""
-        return {"mirror": self.params.mirror, "device": self.params.device, "gpus": self.params.gpus}
+        return {"mirror": self.params.mirror, "device": self.params.device_choice}
 
     @property
     def training_options(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from fedrepro.config.params import Gpus, RunConfig
+from fedrepro.config.params import DeviceChoice, RunConfig
 from fedrepro.config.types import Choice
 from fedrepro.core.errors import Failures, UserError, shared_failures
 from fedrepro.data import datasets, partitions
@@ -19,7 +19,6 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, check_code_unchanged
 from fedrepro.training import devices
 from fedrepro.training import run as engine
-from fedrepro.training.devices import ANY_GPU
 from fedrepro.training.run import Limits
 
 log = logging.getLogger(__name__)
@@ -47,8 +46,7 @@ def train(
     paths: Paths,
     *,
     mirror: str | None = None,
-    device: str = "auto",
-    gpus: Gpus = ANY_GPU,
+    device: DeviceChoice = DeviceChoice(),  # noqa: B008  (immutable)
     executor: str = "auto",
     cores: int = 1,
     checkpoint_seconds: float = 30,
@@ -90,7 +88,7 @@ def train(
         return engine.train(run, data, partition, device, limits, executor, rounds, recordings[run.step_cache_key], cores)
 
     with shared_failures(failures) as failed:
-        options: dict[str, Any] = {"device": device, "gpus": gpus, "limits": limits, "failures": failed}
+        options: dict[str, Any] = {"device": device, "limits": limits, "failures": failed}
         return run_all(runs, train_one, name=lambda run: run.id, is_done=engine.is_finished, **options)
 
 
@@ -112,8 +110,7 @@ def run_all(
     *,
     name: Callable[[Work], str],
     is_done: Callable[[Work], bool],
-    device: str,
-    gpus: Gpus,
+    device: DeviceChoice,
     limits: Limits,
     failures: Failures,
 ) -> list[Work]:
@@ -127,7 +124,7 @@ def run_all(
             if is_done(piece):
                 continue
             if not left and not limits.forbid(0):
-                acquired = acquired or devices.acquire_device(device, gpus, limits.forbid)
+                acquired = acquired or devices.acquire_device(device.name, device.gpus, limits.forbid)
                 if acquired is not None:
                     log.info("%s on %s", name(piece), acquired)
                     if execute(piece, acquired):

@@ -49,6 +49,14 @@ def draw(findings: Sequence[Any]) -> str:
             value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
         labels.append("\n".join(textwrap.wrap(record["claim"], LABEL_WIDTH)))
+    limit = _limit(findings)
+    if limit is not None:
+        axes.set_xlim(-limit, limit)
+        for place, tested in enumerate(rows.values()):
+            value = 100 * tested[0].record["mean"]
+            if abs(value) > limit:
+                edge, side = (limit, "right") if value > 0 else (-limit, "left")
+                axes.text(edge, place, f"{value:+.1f}", ha=side, va="center", fontsize=7)
     axes.axvline(0, color="#8a8a8a", linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -63,3 +71,10 @@ def draw(findings: Sequence[Any]) -> str:
     text = file.getvalue()
     start, styles = text.index("<svg"), text.index("<defs>")
     return text[start:styles] + DARK + text[styles:]
+
+
+def _limit(findings: Sequence[Any]) -> float | None:
+    """Return how far the axis reaches, in points, if a few differences are so large that the others could not be told apart."""
+    reach = sorted(100 * (abs(finding.record["mean"]) + finding.record["half_width"]) for finding in findings)
+    usual = 1.3 * reach[int(0.85 * (len(reach) - 1))] if reach else 0.0
+    return usual if reach and reach[-1] > 2 * usual else None

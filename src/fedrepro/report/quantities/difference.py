@@ -122,7 +122,8 @@ class Quantity(value.Quantity):
         probability, low, high = probability_of_improvement([series for series, _ in panels], [other for _, other in panels])
         ahead = sum(lead > 0 for lead in leads)
         interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
-        means = [self.unit(view.measure).format(mean(series) - mean(other), 1) for series, other in panels]
+        unit = self.unit(view.measure)
+        means = [f"{unit.factor * (mean(series) - mean(other)):+.1f}" for series, other in panels]
         values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads), "probability": interval}
         return [make_reason(ReasonKind.POOLED, means=", ".join(means), **values)]
 
