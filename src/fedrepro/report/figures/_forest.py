@@ -48,7 +48,7 @@ def draw(findings: Sequence[Any]) -> str:
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "label": f"ours, scale {finding.scale}"}
             value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
-        labels.append("\n".join(textwrap.wrap(record["claim"], LABEL_WIDTH)))
+        labels.append("\n".join(textwrap.wrap(record["claim"], LABEL_WIDTH, max_lines=2, placeholder=" …")))
     limit = _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
