@@ -75,6 +75,8 @@ def draw(findings: Sequence[Any]) -> str:
 
 def _limit(findings: Sequence[Any]) -> float | None:
     """Return how far the axis reaches, in points, if a few differences are so large that the others could not be told apart."""
-    reach = sorted(100 * (abs(finding.record["mean"]) + finding.record["half_width"]) for finding in findings)
+    records = [finding.record for finding in findings]
+    reach = [100 * (abs(record["mean"]) + record["half_width"]) for record in records]
+    reach = sorted(reach + [100 * abs(record["reported_number"] or 0) for record in records])
     usual = 1.3 * reach[int(0.85 * (len(reach) - 1))] if reach else 0.0
     return usual if reach and reach[-1] > 2 * usual else None
