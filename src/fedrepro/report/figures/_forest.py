@@ -74,7 +74,7 @@ def draw(findings: Sequence[Any]) -> str:
 
 
 def _limit(findings: Sequence[Any]) -> float | None:
-    """Return how far the axis reaches, in points, if a few differences are so large that the others could not be told apart."""
+    """Return how far the axis reaches, in points, if a few differences are so large that the others would look alike."""
     records = [finding.record for finding in findings]
     reach = [100 * (abs(record["mean"]) + record["half_width"]) for record in records]
     reach = sorted(reach + [100 * abs(record["reported_number"] or 0) for record in records])
