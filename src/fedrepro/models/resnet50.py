@@ -47,7 +47,7 @@ class Params(BaseParams):
 
 def blocks(params: Params, outputs: int) -> list[Block | Head]:
     stages = [
-        Stage(f"layer{number}", params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
+        Bottlenecks(f"layer{number}", params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
         for number, depth in enumerate(params.stages, 1)
     ]
     return [Stem("stem", params.scaled(64)), *stages, Average("pool"), Head(outputs)]
@@ -67,7 +67,7 @@ class Stem(Block):
 
 
 @dataclass(frozen=True)
-class Stage(Block):
+class Bottlenecks(Block):
     """A sequence of bottleneck blocks, the first of which changes the size of the maps."""
 
     width: int
