@@ -35,12 +35,11 @@ KEPT = [kept_variances(path) for path in sorted(Path("reports/small").glob("*/ta
 
 def coverage(law: str, size: int, families: int, limit: float, draw: np.random.Generator) -> tuple[float, float, float]:
     """Return the coverage of ordinary and of moderated 95 % intervals, and the ratio of their mean half widths."""
-    inference.MOST_PRIOR_DEGREES = limit
     ordinary, moderated, widths = 0, 0, [0.0, 0.0]
     for _ in range(families):
         deviations = np.sqrt(LAWS[law](draw, size))
         plain = [estimate(values) for values in (draw.normal(0, 1, (size, SEEDS)) * deviations[:, None]).tolist()]
-        shrunk = inference.moderated(plain)
+        shrunk = inference.moderated(plain, limit)
         ordinary += sum(abs(one.mean) <= one.half_width for one in plain)
         moderated += sum(abs(one.mean) <= one.half_width for one in shrunk)
         widths[0] += sum(one.half_width for one in plain)

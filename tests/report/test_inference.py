@@ -57,7 +57,15 @@ def test_panels_of_one_kind_are_one_sample_with_a_mean_of_their_own():
     found = inference.over_panels(panels)
     assert found.degrees == pytest.approx(3) and found.standard_error == pytest.approx(math.sqrt(0.02 / 6))
     assert inference.over_panels([*panels, [0.5]]).std is None
-    assert inference.over_panels([[1.0, 1.0], [2.0, 2.0]]) == Estimate(1.5, 0.0, 4)
+    assert inference.over_panels([[1.0, 1.0], [2.0, 2.0]]) == Estimate(1.5, 0.0, 4, panels=2)
+
+
+def test_one_more_run_of_each_panel_lies_in_the_prediction_interval():
+    draw, inside = np.random.default_rng(4), 0
+    for _ in range(4000):
+        found = inference.over_panels(draw.normal(0, 1, (4, 12)).tolist())  # of three each 97 %: few make Satterthwaite's wide
+        inside += abs(found.mean - draw.normal(0, 1, 4).mean()) <= inference.prediction_half_width(found)
+    assert inside / 4000 == pytest.approx(0.95, abs=0.012)  # 3.5 standard errors
 
 
 def test_probability_of_improvement_by_hand():

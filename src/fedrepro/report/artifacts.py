@@ -166,8 +166,8 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     means = [ours and ours.mean, ours and ours.half_width, plain and plain.half_width, interval, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
-    means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
-    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, means]
+    panel_means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
+    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, panel_means]
     return dict(zip(VERDICT_FIELDS, [*values, *numbers, *others], strict=True))
 
 

@@ -50,17 +50,17 @@ def _inverse_trigamma(value: float) -> float:
     return x
 
 
-def moderated(family: Sequence[Estimate]) -> list[Estimate]:
+def moderated(family: Sequence[Estimate], most: float = MOST_PRIOR_DEGREES) -> list[Estimate]:
     """Shrink the variances of a family of differences towards a common one (Smyth 2004, limma's empirical Bayes).
 
-    The prior counts for at most `MOST_PRIOR_DEGREES`. A family of fewer than `SMALLEST_FAMILY` estimates that have a variance
+    The prior counts for at most `most` degrees of freedom. A family of fewer than `SMALLEST_FAMILY` estimates that have a variance
     stays as it is, and so does an estimate of one seed or of equal values.
     """
     usable = [one for one in family if one.std is not None and one.std > ROUNDING]
     if len(usable) < SMALLEST_FAMILY:
         return list(family)
     prior, variance = prior_variance([one.std**2 for one in usable if one.std], [one.n - 1 for one in usable])
-    prior = min(prior, MOST_PRIOR_DEGREES)
+    prior = min(prior, most)
 
     def shrunk(one: Estimate) -> Estimate:
         if one.std is None or one.std <= ROUNDING:
@@ -81,12 +81,12 @@ def over_panels(panels: Sequence[Sequence[float]]) -> Estimate:
     centre, pairs = mean([one.mean for one in samples]), sum(one.n for one in samples)
     errors = [one.std**2 / one.n for one in samples if one.std is not None]
     if len(errors) < len(samples):
-        return Estimate(centre, None, pairs)
+        return Estimate(centre, None, pairs, panels=len(samples))
     total = sum(errors)
     if total < ROUNDING**2:
-        return Estimate(centre, 0.0, pairs)
+        return Estimate(centre, 0.0, pairs, panels=len(samples))
     degrees = total**2 / sum(error**2 / (one.n - 1) for error, one in zip(errors, samples, strict=True))
-    return Estimate(centre, math.sqrt(total * pairs) / len(samples), pairs, degrees)
+    return Estimate(centre, math.sqrt(total * pairs) / len(samples), pairs, degrees, len(samples))
 
 
 def probability_of_improvement(
@@ -131,10 +131,13 @@ def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: fl
 
 
 def prediction_half_width(found: Estimate) -> float | None:
-    """Return half of the 95 % interval in which the value of one more run lies: t s sqrt(1 + 1/n); None for one seed."""
+    """Return half of the 95 % interval in which the value of one more run, of each panel, lies; None for one seed.
+
+    That is t s sqrt(1 + 1/n), of a mean over P panels t s sqrt(1/P + 1/n).
+    """
     if found.std is None:
         return None
-    return found.quantile(0.975) * found.std * math.sqrt(1 + 1 / found.n)
+    return found.quantile(0.975) * found.std * math.sqrt(1 / found.panels + 1 / found.n)
 
 
 def welch_half_width(found: Estimate, std: float, n: int) -> float | None:

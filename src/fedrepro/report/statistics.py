@@ -46,6 +46,7 @@ class Estimate:
     std: float | None
     n: int
     degrees: float | None = None  # of freedom; None: n - 1
+    panels: int = 1  # over which the mean is taken; `n` counts the seeds of all
 
     @property
     def standard_error(self) -> float | None:

@@ -31,10 +31,6 @@ class Finding:
     record: Mapping[str, Any]  # of verdicts.json
 
     @property
-    def method(self) -> str:
-        return self.record["headline"]
-
-    @property
     def answer(self) -> str:
         return next(word for word, statuses in ANSWERS.items() if self.record["verdict"] in statuses)
 
@@ -68,16 +64,6 @@ def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]
     for tested_claims in findings.values():
         tested_claims.sort(key=lambda finding: -finding.record["panels"])
     return findings
-
-
-def sentence(method: str, findings: list[Finding]) -> str:
-    """Return one sentence on a method: the answer, the claim that it is of, and our number."""
-    if not findings:
-        return f"{method}: not tested yet."
-    main = findings[0]
-    claim = main.record["claim"]
-    reported = "" if main.record["reported_number"] is None else f"; the paper reports {main.record['reported']}"
-    return f"{method}: {main.answer}. {claim}: {main.record['ours']} at scale {main.scale}{reported}."
 
 
 def link_arxiv(reference: str) -> Markup:
