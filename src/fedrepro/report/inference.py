@@ -53,7 +53,7 @@ def _inverse_trigamma(value: float) -> float:
 def moderated(family: Sequence[Estimate], most: float = MOST_PRIOR_DEGREES) -> list[Estimate]:
     """Shrink the variances of a family of differences towards a common one (Smyth 2004, limma's empirical Bayes).
 
-    The prior counts for at most `most` degrees of freedom. A family of fewer than `SMALLEST_FAMILY` estimates that have a variance
+    The prior counts for at most `most` degrees of freedom. A family of fewer than `SMALLEST_FAMILY` estimates with a variance
     stays as it is, and so does an estimate of one seed or of equal values.
     """
     usable = [one for one in family if one.std is not None and one.std > ROUNDING]
