@@ -43,7 +43,7 @@ from support.federation import (
 )
 from support.networks import classifying, fits
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).with_name("golden.json")
 WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.fedavg_params is not None]
 BITWISE = ("fedmax", "activation_l2", "fedprox")  # whose weight of zero leaves every bit
 
@@ -592,14 +592,14 @@ def test_mmd_in_single_precision(shift):
 def test_golden_results(name):
     """Every algorithm, three rounds in float64: fails when any line that computes a number begins to compute another. Written
     again only for the methods that the variable FEDREPRO_UPDATE_GOLDEN names."""
-    path = GOLDEN / f"{name}.json"
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    goldens = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    stored = goldens.get(name, {})
     found = golden(name, stored.get("options", {}), stored.get("settings", {}))
     if name in os.environ.get("FEDREPRO_UPDATE_GOLDEN", "").split(","):
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        stored = found
+        goldens[name] = stored = found
+        GOLDEN.write_text(json.dumps(dict(sorted(goldens.items())), indent=1) + "\n", encoding="utf-8")
     how = f"FEDREPRO_UPDATE_GOLDEN={name} pytest tests/algorithms/test_algorithms.py -k golden"
-    assert "weights" in stored, f"no numbers in {path.name}: make them with {how}"
+    assert "weights" in stored, f"{GOLDEN.name}: {name}: no numbers. Make them with {how}."
     assert found["weights"] == pytest.approx(stored["weights"], rel=1e-9)
     for key in ("test_loss", "train_loss"):
         assert found[key] == pytest.approx(stored[key], rel=1e-9), key
