@@ -59,9 +59,9 @@ def test_the_command_line_says_what_is_requested(requested, names):
     assert [item.name for item in made(*requested).requested_experiments] == names
 
 
-def test_the_number_of_cores_is_no_target():
-    words = workflow.command_words(["--cores", "all", "f1", "-j", "all", "--config", "scale=quick"])
-    assert words == ["--cores", "f1", "-j", "--config", "scale=quick"]
+def test_options_values_are_no_targets():
+    words = workflow.command_words(["--cores", "all", "f1", "-j", "all", "--config", "data_mirror=/some/folder", "--summary=x"])
+    assert words == ["--cores", "f1", "-j", "--config", "--summary=x"]
 
 
 def test_data_are_needed_by_what_is_requested_and_by_rules():

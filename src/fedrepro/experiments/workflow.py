@@ -49,9 +49,10 @@ class Capacity:
 
 
 def command_words(arguments: Sequence[str]) -> list[str]:
-    """Return the words of a Snakemake command that may be targets: not `all` in `--cores all`."""
-    previous = ["", *arguments]
-    return [word for option, word in zip(previous, arguments, strict=False) if option not in ("--cores", "-c", "--jobs", "-j")]
+    """Return the words of a Snakemake command that may be targets: neither `all` in `--cores all` nor `key=value`."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    words = [word for option, word in pairs if option not in ("--cores", "-c", "--jobs", "-j")]
+    return [word for word in words if word.startswith("-") or "=" not in word]
 
 
 def _once(paths: Iterable[Path]) -> list[Path]:
