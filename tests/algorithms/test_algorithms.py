@@ -186,6 +186,33 @@ def controlled(w, at):
     return value, 0.0, 0.0, slopes
 
 
+def dynamic(alpha, w, at):
+    """FedDyn: alpha/2 ||w - w_t||^2 - <g_i, w>."""
+    value, slopes = 0.0, {}
+    for key in w:
+        apart = w[key] - at.received[key]
+        value += (alpha / 2 * apart**2 - at.kept[key] * w[key]).sum()
+        slopes[key] = alpha * apart - at.kept[key]
+    return value, 0.0, 0.0, slopes
+
+
+def contrasted(mu, temperature, w, at):
+    """MOON: the cross entropy of two cosines, where the received network's is the right one."""
+    features, *others = (outputs(weights, at.x)[1] for weights in (w, at.received, at.kept))
+    value, slope = 0.0, np.zeros_like(features)
+    for image, z in enumerate(features):
+        cosines, slopes = [], []
+        for other in others:
+            unit, length = other[image] / np.linalg.norm(other[image]), np.linalg.norm(z)
+            cosines.append(unit @ z / length)
+            slopes.append(unit / length - cosines[-1] * z / length**2)
+        chances = np.exp(np.array(cosines) / temperature)
+        chances /= chances.sum()
+        value -= mu * math.log(chances[0]) / len(features)
+        slope[image] = mu / len(features) / temperature * chances[1] * (slopes[1] - slopes[0])
+    return value, 0.0, slope, {}
+
+
 def anchored(weight, definition, sent, w, at):
     """FedCL: weight * sum Omega (w - w_t)^2, Omega at the received weights on the images of the scene, one batch."""
     omega = {key: np.ones(()) for key in w} if definition == "identity" else omega_by_loops(definition, at, w)
@@ -416,6 +443,9 @@ METHODS = [
     ("psi_net", {}, none, alone),
     ("fedma", {}, none, alone),
     ("scaffold", {}, controlled, alone),
+    ("fedopt", {}, none, alone),
+    ("feddyn", {"alpha": 0.7}, partial(dynamic, 0.7), alone),
+    ("moon", {"mu": 0.7, "temperature": 0.4}, partial(contrasted, 0.7, 0.4), alone),
     ("fedcurv", {"weight": 0.4}, partial(curved, 0.4), alone),
     *(
         ("fedcl", {"weight": 0.4, "importance": name}, partial(anchored, 0.4, name, name != "identity"), alone)
@@ -536,6 +566,7 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
 @pytest.mark.parametrize(("name", "options", "blocks"), [
     ("fedmax", {}, [Head(3)]),
     ("activation_l2", {}, [Head(3)]),
+    ("moon", {}, [Head(3)]),
     ("fedmmd", {"outputs": "features"}, [Head(3)]),
     ("fedfusion", {}, [Dense("fc1", 4), Head(3)]),
 ])  # fmt: skip

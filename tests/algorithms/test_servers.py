@@ -137,6 +137,37 @@ def controlled(server_lr, at):
     return new, state
 
 
+def dynamic(alpha, at):
+    """FedDyn: h - alpha * sum over the participants of p (y - x), p their weights among all; mean y - h / alpha."""
+    new, _ = averaged(at)
+    state = {}
+    for name in at.method.trained:
+        moved = sum(SHARE * sent.share * (sent.message[name] - at.weights[name]) for sent in at.phases[0])
+        state[name] = at.state[name] - alpha * moved
+        new[name] = new[name] - state[name] / alpha
+    return new, state
+
+
+def adaptive(server_lr, beta1, beta2, tau, yogi, at):
+    """FedAdam and FedYogi, number by number."""
+    new, _ = averaged(at)
+    state = {}
+    for name in at.method.trained:
+        m, v = (at.state[f"{kind}.{name}"].copy() for kind in ("m", "v"))
+        for place in np.ndindex(v.shape):
+            d = new[name][place] - at.weights[name][place]
+            m[place] = beta1 * m[place] + (1 - beta1) * d
+            if not yogi:
+                v[place] = beta2 * v[place] + (1 - beta2) * d**2
+            elif v[place] > d**2:
+                v[place] -= (1 - beta2) * d**2
+            else:
+                v[place] += (1 - beta2) * d**2
+        new[name] = at.weights[name] + server_lr * m / (np.sqrt(v) + tau)
+        state |= {f"m.{name}": m, f"v.{name}": v}
+    return new, state
+
+
 def summed(at):
     """FedCurv: the mean of the weights, and what changed in each client's part of the two sums."""
     added = {name: sum(sent.message[name] for sent in at.phases[0]) for name in at.state}
@@ -200,6 +231,16 @@ SERVERS = [
     ("fedcl", {"every": 2}, averaged),
     ("fednova", {}, normalised_steps),
     ("scaffold", {"server_lr": 0.7}, partial(controlled, 0.7)),
+    ("feddyn", {"alpha": 0.7}, partial(dynamic, 0.7)),
+    *(
+        (
+            "fedopt",
+            {"optimizer": name, "server_lr": 0.7, "beta1": 0.8, "beta2": 0.6, "tau": 0.07},
+            partial(adaptive, 0.7, 0.8, 0.6, 0.07, name == "yogi"),
+        )
+        for name in ("adam", "yogi")
+    ),
+    ("moon", {}, averaged),
     ("fedcurv", {}, summed),
     ("fedfusion", {"operator": "conv"}, partial(fused, 0.9, True)),
     ("fedfusion", {"operator": "multi", "ema": 0.8}, partial(fused, 0.8, True)),
