@@ -442,6 +442,9 @@ METHODS = [
     ("fednova", {}, none, alone),
     ("psi_net", {}, none, alone),
     ("fedma", {}, none, alone),
+    ("fedbn", {}, none, alone),
+    ("fedper", {}, none, alone),
+    ("lg_fedavg", {}, none, alone),
     ("scaffold", {}, controlled, alone),
     ("fedopt", {}, none, alone),
     ("feddyn", {"alpha": 0.7}, partial(dynamic, 0.7), alone),
@@ -550,9 +553,10 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     """Most methods equal FedAvg in the first step, at the received weights, but not in the second."""
     algorithm, scene, own, _ = three_layers(name, options)
     batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
-    client = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, start=scene.received, velocity={})
+    start = {"received": scene.received, "start": scene.received, "velocity": {}}
+    client = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, **start)
     executor = Sequential(algorithm, config(batch_size=6), None)
-    [(trained, loss, _)] = executor.train(scene.received, [client], 0.5, algorithm.trained)
+    [(trained, loss, _)] = executor.train([client], 0.5, algorithm.trained)
     at, losses = in_numpy(scene)._replace(training=True), []
     w = {key: at.received[key] for key in algorithm.names}
     for _ in range(2):
@@ -569,6 +573,9 @@ def test_two_steps_of_a_client_by_hand(name, options, pull, fuse):
     ("moon", {}, [Head(3)]),
     ("fedmmd", {"outputs": "features"}, [Head(3)]),
     ("fedfusion", {}, [Dense("fc1", 4), Head(3)]),
+    ("fedbn", {}, [Conv("conv1", 2, 1, norm="group"), Dense("fc1", 4), Head(3)]),
+    ("fedper", {"layers": 2}, [Dense("fc1", 4), Head(3)]),
+    ("lg_fedavg", {}, [Head(3)]),
 ])  # fmt: skip
 def test_a_network_on_which_a_method_would_be_fedavg_is_refused(name, options, blocks):
     net = models.assemble(blocks, (1, 2, 2), "pytorch", rng.generator(0, "weights"), "plain")

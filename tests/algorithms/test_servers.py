@@ -220,6 +220,11 @@ def matched(at):
     return new, state
 
 
+def shared(names, at):
+    """The mean of the weights that clients send; those that begin with `names` stay."""
+    return {name: value if name.startswith(names) else weighted(name, at) for name, value in at.weights.items()}, {}
+
+
 SERVERS = [
     ("fedavg", {}, averaged),
     ("fedprox", {}, averaged),
@@ -248,6 +253,9 @@ SERVERS = [
     ("psi_net", {}, partial(grouped, True)),
     ("psi_net", {"trim": False}, partial(grouped, False)),
     ("fedma", {"grow": False}, matched),
+    ("fedbn", {}, partial(shared, "extractor.conv1.norm.")),
+    ("fedper", {"layers": 2}, partial(shared, ("hidden.fc1.", "head."))),
+    ("lg_fedavg", {"layers": 1}, partial(shared, "extractor.conv1.")),
 ]
 
 

@@ -28,6 +28,7 @@ SMALL = {"precision": "float32", "local_epochs": 1, "partition": UNEVEN, "model"
 EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}  # one kind of step
 # method -> network, for methods that need more than a logistic regression
 NETWORKS = {"activation_l2": HIDDEN, "fedmax": HIDDEN, "moon": HIDDEN, "fedfusion": NARROW, "psi_net": NARROW}
+NETWORKS |= {"fedbn": NARROW | {"norm": "batch"}, "fedper": HIDDEN, "lg_fedavg": HIDDEN}
 EXECUTORS = [
     name for name in available(torch.device("cuda")) if name != "plain"
 ]  # `plain` is for debugging, and may wait for the device

@@ -115,7 +115,7 @@ def local(federation: Federation, received: dict, clients, round: int = 1, lr: f
     work = RoundExecution(federation, State(round - 1, {}, {}), {})
     task = work.create_task(received, lr=lr)
     batches = [work.client_batches(work.client(client, task), task) for client in clients]
-    results = federation.executor.train(received, batches, lr, federation.algorithm.trained)
+    results = federation.executor.train(batches, lr, federation.algorithm.trained)
     return [(weights, loss) for weights, loss, _ in results]
 
 

@@ -119,6 +119,68 @@ def test_a_missing_file_of_a_client_is_named(tmp_path):
         checkpoint.load(path, "run")
 
 
+# Weights that stay with clients
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+@pytest.mark.parametrize(("name", "own"), [("fedper", ("head.",)), ("lg_fedavg", ("extractor.", "hidden."))])
+def test_own_weights_by_hand(name, own, executor):
+    """Three rounds with full batches, two of four clients in each: what is trained, sent, averaged, and measured of all."""
+    settings = {"measures": list(MEASURES), "clients_per_round": 2, "batch_size": 100, "local_epochs": 3, "lr": 0.2}
+    fed = federation(config(algorithm={"name": name}, **settings), executor=executor)
+    state, _ = fed.start()
+    x, kept = dict(state.weights), {client: dict(state.weights) for client in range(4)}
+    for round in (1, 2, 3):
+        before = {client: {key: (kept[client] if key.startswith(own) else x)[key] for key in x} for client in range(4)}
+        after, cohort = {}, fed.cohort(round)
+        for client, start in before.items():
+            y = start
+            for _ in range(3):
+                g = slope(fed, y, *train_part(fed, client))
+                y = {key: y[key] - 0.2 * g[key] for key in y}
+            after[client] = y
+        x = {key: sum(after[client][key] for client in cohort) / 2 for key in x}
+        kept |= {client: after[client] for client in cohort}
+        state, row = fed.advance(state)
+        assert_close(state.weights, x, 1e-12)
+        for client in cohort:
+            wanted = {f"own/{key}": tensor for key, tensor in kept[client].items() if key.startswith(own)}
+            assert_close(state.clients[client].tensors, wanted, 1e-12)
+        sent = message_bytes({key: tensor for key, tensor in x.items() if not key.startswith(own)})
+        assert (row["bytes_down"], row["bytes_up"]) == (2 * sent, 2 * sent)
+        for key, weights in {"initial": before, "personal": after}.items():
+            found = {client: scores(fed, weights[client], *fed.data.test_part(client, round))[0] for client in range(4)}
+            assert row[f"{key}_accuracy"] == pytest.approx(np.mean([found[client] for client in cohort]))
+            assert row[f"{key}_accuracy_all"] == pytest.approx(np.mean(list(found.values())))
+
+
+class Pulled(FedAvg):
+    """FedProx whose batch normalisation stays with clients."""
+
+    def own_weights(self):
+        return [name for name in self.net.state_dict() if ".norm." in name]
+
+    def loss(self, weights, received, batch):
+        return super().loss(weights, received, batch) + sum((weights[n] - received[n]).square().sum() for n in self.trained)
+
+
+def test_an_objective_sees_a_clients_own_weights_as_received():
+    ends = []
+    for executor in ("plain", "sequential", "stacked"):
+        settings = config(model={"norm": "batch"}, clients_per_round=3, momentum=0.5, keep_momentum=True, partition=UNEVEN)
+        fed = federation(settings, executor=executor, recordings={})
+        fed.algorithm.__class__ = Pulled
+        fed.algorithm.__init__(fed.algorithm.params, fed.algorithm.net, None, fed.algorithm.task)
+        fed.initial_own = {name: fed.algorithm.net.state_dict()[name] for name in fed.algorithm.own}
+        ends.append(advance(fed)[0])
+        statistics = ends[-1].clients[0].tensors["own/extractor.conv1.norm.running_mean"]
+        assert not torch.equal(statistics, ends[-1].clients[1].tensors["own/extractor.conv1.norm.running_mean"])
+    for end in ends[1:]:
+        assert_close(end.weights, ends[0].weights, 1e-11)
+        for number, client in end.clients.items():
+            assert_close(client.tensors, ends[0].clients[number].tensors, 1e-11)
+
+
 # What is known
 
 
@@ -262,9 +324,9 @@ def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
         steps.append((client.steps, len(found.sizes)))
         return found
 
-    def trained(received, trainings, lr, names, train=fed.executor.train):
+    def trained(trainings, lr, names, train=fed.executor.train):
         rates.append(lr)
-        for weights, loss, velocity in train(received, trainings, lr, names):
+        for weights, loss, velocity in train(trainings, lr, names):
             losses.append(loss.item())
             yield weights, loss, velocity
 
@@ -324,7 +386,7 @@ def test_every_measure_has_its_column_and_value():
         for number in range(4)
         for phase in ([""] if number in cohort else [OTHERS])
     ]
-    ends = fed.executor.train(state.weights, trainings, fed.lr(2), fed.algorithm.trained)
+    ends = fed.executor.train(trainings, fed.lr(2), fed.algorithm.trained)
     found = [scores(fed, weights, *own[number])[0] for number, (weights, *_) in enumerate(ends)]
     assert row["personal_accuracy_all"] == pytest.approx(np.mean(found)) and np.mean(found) > np.mean(list(before.values()))
     assert row["personal_accuracy"] == pytest.approx(np.mean([found[number] for number in cohort]))

@@ -14,7 +14,10 @@ A method is a subclass of `FedAvg` with the options `Params`. In a round, `FedAv
     server  aggregate               the new global weights and server state
             evaluation_weights      the weights that the global model is tested with
 
-A method whose round has other phases overrides `round`, with the operations of `RoundRunner`.
+A method whose round has other phases overrides `round`, with the operations of `RoundRunner`. Weights that `own_weights` names
+stay with each client: it starts from the received weights and its own, at first the initial ones, and sends none of its own,
+which the server does not average. In hooks on the client, `received` has the client's own weights. Tests of the global model use
+the mean of the own weights of the round's participants; no client gets it.
 
 `Weights` is a dictionary from names to tensors; a network's weights are all its parameters and buffers. A hook is a pure
 function of its arguments and the settings. So one executor may call it client by client and another for stacked clients, and
@@ -167,10 +170,16 @@ class FedAvg:
         self.names = tuple(self.net.state_dict())
         self.trained = self.net.trained
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
+        own = frozenset(self.own_weights())
+        self.own = tuple(name for name in self.names if name in own)
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         """Return the network to train: `net`, or one made from it, whose new weights are drawn from `generator`."""
         return net
+
+    def own_weights(self) -> Iterable[str]:
+        """Return the names of the weights and statistics that stay with each client; called once."""
+        return ()
 
     def forward(self, weights: Weights, images: Tensor, masks: tuple[Tensor, ...] = ()) -> Outputs:
         """Return the network's outputs at `weights`, which may contain other tensors too."""
@@ -275,8 +284,9 @@ class FedAvg:
 
     def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
         """Return the mean, weighted by shares, of the tensors named in `like`; weights that are not trained are copied from
-        `like`, since a mean of equal numbers may round."""
-        return weighted_mean(like, updates) | {name: like[name] for name in self.fixed}
+        `like`, since a mean of equal numbers may round, and so are clients' own, which they do not send."""
+        means = weighted_mean({name: tensor for name, tensor in like.items() if name not in self.own}, updates)
+        return like | means | {name: like[name] for name in self.fixed}
 
     def evaluation_weights(self, weights: Weights, state: Weights) -> Weights:
         """Return the weights that the global model is tested with, with any tensors of the server's `state` that it needs."""

@@ -178,6 +178,11 @@ class Net(nn.Module):
         return {**dict(self.extractor.named_children()), **dict(self.hidden.named_children()), "head": self.head}
 
     @property
+    def layers(self) -> list[tuple[str, ...]]:
+        """The names of the weights and statistics of each block that has any, the head's last."""
+        return [names for names in map(self.state_names, self.blocks) if names]
+
+    @property
     def trained(self) -> tuple[str, ...]:
         """The names of the weights that training changes, which are not frozen."""
         return tuple(name for name, weight in self.named_parameters() if weight.requires_grad)

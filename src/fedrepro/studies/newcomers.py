@@ -135,17 +135,17 @@ class Adaptation:
         from fedrepro.training.evaluation import evaluate
 
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
-        weights = {name: self.received[name].clone() for name in algorithm.names}
-        velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
         batches = self.round.client_batches(self.round.client(client), self.round.create_task(self.received))
+        weights, received = {name: batches.start[name].clone() for name in algorithm.names}, batches.received
+        velocity, part = step.velocity(weights, algorithm.trained), data.test_part(client, 0)
         per_epoch = len(batches.sizes) // self.settings.epochs
         for epoch in range(self.settings.epochs + 1):
             steps = range((epoch - 1) * per_epoch, epoch * per_epoch) if epoch else ()
-            losses = [step(weights, velocity, self.received, batches.batch(number), self.config.lr) for number in steps]
+            losses = [step(weights, velocity, received, batches.batch(number), self.config.lr) for number in steps]
             if losses and not torch.stack(losses).isfinite().all():
                 yield epoch, float("nan")
                 return
-            personal = algorithm.personalised_weights(weights, self.received)
+            personal = algorithm.personalised_weights(weights, received)
             measured = evaluate(algorithm, ADAPTATION_MEASURES, personal, *part, self.federation.chunk)
             accuracy = measured["personal_accuracy"]
             yield epoch, accuracy

@@ -24,6 +24,7 @@ class FederationContext:
     data: FederatedData
     algorithm: FedAvg
     executor: Executor
+    initial_own: Weights  # of the weights that stay with clients, before a client trains them
     worker_pool: WorkerPool | None = None  # None: clients train in this process
     chunk: int  # images in a forward pass of evaluation
     lr: Callable[[int], float]  # round -> learning rate

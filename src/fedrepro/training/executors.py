@@ -49,7 +49,7 @@ class Executor:
         self.algorithm, self.config, self.data = algorithm, config, data
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
-    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+    def train(self, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         """Train each client by mini-batch SGD on its batches; only the `trained` weights change.
 
         Yields for each client, in order, its weights, its mean loss over the steps (a scalar tensor, not yet read from the
@@ -62,12 +62,12 @@ class Sequential(Executor):
 
     name = "sequential"
 
-    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+    def train(self, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         for client in clients:
             weights = {name: client.start[name].clone() for name in self.algorithm.names}
             velocity = self.step.velocity(weights, trained, client.velocity)
             steps = range(len(client.sizes))
-            losses = [self.step(weights, velocity, received, client.batch(step), lr, trained) for step in steps]
+            losses = [self.step(weights, velocity, client.received, client.batch(step), lr, trained) for step in steps]
             momentum = dict(zip(trained, velocity, strict=True)) if self.config.keep_momentum else {}
             yield weights, torch.stack(losses).double().mean(), momentum
 
@@ -96,13 +96,15 @@ class Stacked(Executor):
         images = min(self.config.batch_size, len(self.data.train_x))
         return max(1, STACK_NUMBERS // (weights + images * activations(self.algorithm, self.data.train_x.shape[1:])))
 
-    def train(self, received: Weights, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+    def train(self, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         waiting = iter(clients)
         while stack := list(islice(waiting, self.stack_size)):
-            yield from self._train(received, stack, lr, trained)
+            yield from self._train(stack, lr, trained)
 
-    def _train(self, received: Weights, clients: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
+    def _train(self, clients: list[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
         weights = {name: torch.stack([client.start[name] for client in clients]) for name in self.algorithm.names}
+        own = {name: torch.stack([client.received[name] for client in clients]) for name in self.algorithm.own}
+        received = clients[0].received | own
         constants = {name: torch.stack([client.constants[name] for client in clients]) for name in clients[0].constants}
         velocity = self.step.velocity(weights, trained, self._stack_velocity(clients, trained))
         total = torch.zeros(len(clients), dtype=torch.float64, device=self.data.device)
@@ -145,6 +147,7 @@ class Stacked(Executor):
         rows = torch.tensor(places).to(self.data.device, non_blocking=True)
         part = {name: tensor[rows] for name, tensor in weights.items()}
         part_velocity = [tensor[rows] for tensor in velocity]
+        received = received | {name: received[name][rows] for name in self.algorithm.own}
         batch = batch._replace(constants={name: tensor[rows] for name, tensor in batch.constants.items()})
         loss = self.step(part, part_velocity, received, batch, lr, trained)
         for whole, changed in zip([*weights.values(), *velocity], [*part.values(), *part_velocity], strict=True):

@@ -66,6 +66,8 @@ class Federation(FederationContext):
         net = models.build(config.model, shape, task.outputs, rng.generator(config.seed, "weights"))
         net = net.to(device, precision.dtype(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
+        net_weights = self.algorithm.net.state_dict()
+        self.initial_own = self.to_device({name: net_weights[name].detach().clone() for name in self.algorithm.own})
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = images_per_pass(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
@@ -110,6 +112,7 @@ class Federation(FederationContext):
         server = self.server_view(state)
         try:
             weights, server_state = map(self.to_device, self.algorithm.round(state.weights, server, round))
+            weights |= self.to_device(round.mean_own_weights())
             tensors = (*weights.values(), *server_state.values())
             finite = bool(torch.stack([tensor.isfinite().all() for tensor in tensors]).all())
         except Diverged:

@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, ClientUpdate, Weights
+from fedrepro.algorithms.base import Batch, Client, ClientUpdate, Weights, weighted_mean
 from fedrepro.core import rng
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes
 from fedrepro.training.client_task import ClientResult, ClientTask, Values
 from fedrepro.training.context import FederationContext
 from fedrepro.training.evaluation import evaluate
-from fedrepro.training.state import ClientState, State
+from fedrepro.training.state import MOMENTUM, OWN, ClientState, State, method_part, named, part
 
-MOMENTUM = "momentum/"  # prefix of a client's momentum among the names of its state
 OTHERS = " of others"  # purpose of random draws of clients that train only to be measured
 
 
@@ -61,6 +60,8 @@ class RoundExecution:
     ) -> Iterator[ClientUpdate]:
         """Train clients as `RoundRunner.train` says. Received weights are measured in the first phase, trained ones in each."""
         context, phase = self.context, f"/{self.phases}" * (self.phases > 0)
+        own = context.algorithm.own
+        received = {name: tensor for name, tensor in received.items() if name not in own}
         uploaded = None if uploaded is None else frozenset(uploaded)
         numbers = self.clients if clients is None else tuple(clients)
         options = {"lr": lr, "trained": trained and tuple(trained), "epochs": epochs, "starts": starts}
@@ -79,17 +80,15 @@ class RoundExecution:
             if result.state:
                 self.client_states[client.number] = ClientState(self.number, self._merge_state(client.number, result.state))
             yield ClientUpdate(client, share, result.message)
-        if received.keys() >= set(context.algorithm.names):  # other phases start from weights that only participants have
+        if {*received, *own} >= set(context.algorithm.names):  # other phases start from weights that only participants have
             self._measure_others(received, first=not phase)
 
     def _merge_state(self, number: int, state: Weights) -> Weights:
         """Return a client's new state, completed by the momentum of weights that this phase did not train, and by the old
         state of its method if that keeps nothing new."""
-        if not self.context.config.keep_momentum:
-            return state
-        method_keeps = any(not name.startswith(MOMENTUM) for name in state)
-        before = self.client_state(number).items()
-        return {name: tensor for name, tensor in before if name.startswith(MOMENTUM) or not method_keeps} | state
+        before = self.client_state(number)
+        momentum = named(MOMENTUM, part(MOMENTUM, before))
+        return momentum | ({} if method_part(state) else method_part(before)) | state
 
     def _perform_task(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
         """Perform a task in the worker pool, if there is one; a round that is watched runs in this process."""
@@ -102,17 +101,20 @@ class RoundExecution:
         trained: Iterable = ((None, None, {}) for _ in members)
         if task.trains:
             batches = (self.client_batches(client, task) for client in members)
-            trained = context.executor.train(task.received, batches, task.lr, task.trained)
+            trained = context.executor.train(batches, task.lr, task.trained)
         for client, (weights, loss, velocity) in zip(members, trained, strict=True):
-            values = self._measure_client(client.number, task, weights)
+            received = self.received_by(client.number, task)
+            values = self._measure_client(client.number, task, received, weights)
             if not task.sends:
                 yield ClientResult(loss, values)
                 continue
             assert weights is not None  # who sends has trained
             if self.watch:
-                self.watch(LocalTraining(client, task.received, weights))
-            message, state = context.algorithm.finish(weights, task.received, client)
-            yield ClientResult(loss, values, message, state | {MOMENTUM + name: tensor for name, tensor in velocity.items()})
+                self.watch(LocalTraining(client, received, weights))
+            message, state = context.algorithm.finish(weights, received, client)
+            own = {name: weights[name].clone() for name in context.algorithm.own}
+            message = {name: tensor for name, tensor in message.items() if name not in own}
+            yield ClientResult(loss, values, message, state | named(MOMENTUM, velocity) | named(OWN, own))
 
     def count_bytes(self, down: int = 0, up: int = 0) -> None:
         self.down, self.up = self.down + down, self.up + up
@@ -131,6 +133,19 @@ class RoundExecution:
         state = self.client_states.get(client) or self.state.clients.get(client)
         return state.tensors if state else {}
 
+    def received_by(self, number: int, task: ClientTask) -> Weights:
+        """Return what a client starts from: the weights that it received and those that stay with it."""
+        return task.received | self.context.initial_own | part(OWN, self.client_state(number))
+
+    def mean_own_weights(self) -> Weights:
+        """Return the mean, weighted by shares, of the own weights of the participants; {} if the method has none."""
+        initial, members = self.context.initial_own, [self.client(number) for number in self.clients]
+        if not initial:
+            return {}
+        shares = self.context.shares([client.images for client in members])
+        own = (part(OWN, self.client_state(client.number)) for client in members)
+        return weighted_mean(initial, (ClientUpdate(*update) for update in zip(members, shares, own, strict=True)))
+
     def create_task(self, received: Weights, **options: Any) -> ClientTask:
         """Create a task with the round's learning rate and trained weights; `options` are other fields of it."""
         return ClientTask(received, self.lr, self.context.algorithm.trained)._replace(**options)
@@ -142,7 +157,6 @@ class RoundExecution:
         index = data.train_index(number, round)
         # as large as the server's, so that an estimate that depends on their size has one scale on either side
         batch_size = config.proxy.batch_size if config.proxy else config.batch_size
-        state = {name: tensor for name, tensor in self.client_state(number).items() if not name.startswith(MOMENTUM)}
 
         def batches() -> Iterator[Batch]:
             def draw(purpose: str) -> torch.Generator:
@@ -160,23 +174,21 @@ class RoundExecution:
             lr=task.lr,
             momentum=config.momentum,
             nesterov=config.nesterov,
-            state=state,
+            state=method_part(self.client_state(number)),
             classes=lambda: data.counts(index),
             estimation_batches=batches,
         )
 
     def client_batches(self, client: Client, task: ClientTask) -> ClientBatches:
         """Prepare a client's local training: its batches, the method's constants, and the weights and momentum at its start."""
-        context, received = self.context, task.received
+        context, received = self.context, self.received_by(client.number, task)
         with torch.no_grad():
             constants = context.algorithm.prepare(received, client)
         start = task.starts.get(client.number)
         start = context.to_device(start) if start else received
-        config, state = context.with_epochs(task.epochs), self.client_state(client.number)
-        velocity = {name.removeprefix(MOMENTUM): tensor for name, tensor in state.items() if name.startswith(MOMENTUM)}
         return ClientBatches(
             context.algorithm,
-            config,
+            context.with_epochs(task.epochs),
             context.data,
             received,
             client.number,
@@ -184,14 +196,13 @@ class RoundExecution:
             constants=constants,
             phase=task.phase,
             start=start,
-            velocity=velocity,
+            velocity=part(MOMENTUM, self.client_state(client.number)),
         )
 
-    def _measure_client(self, client: int, task: ClientTask, weights: Weights | None) -> Values:
-        """Evaluate the task's measures on a client's own test images, of the received weights and, unless None, of `weights`
-        after its training."""
-        context, received = self.context, task.received
-        values: Values = {}
+    def _measure_client(self, client: int, task: ClientTask, received: Weights, weights: Weights | None) -> Values:
+        """Evaluate the task's measures on a client's own test images, of the weights that it starts from and, unless None, of
+        `weights` after its training."""
+        context, values = self.context, Values()
         models = {"received": received} if task.first else {}
         if weights is not None:
             models["trained"] = context.algorithm.personalised_weights(weights, received)

@@ -27,7 +27,7 @@ class Step:
     """A function that takes one step of SGD.
 
     Args:
-        stacked: weights and batches have a leading axis of clients; received weights have not.
+        stacked: weights and batches have a leading axis of clients; received weights have one only if they are clients' own.
         captured: steps are captured as CUDA graphs.
         plain: steps are not recorded, so that a debugger or a print sees every operation.
         recordings: recorded steps of runs with the same network, method and executor, and a place for new ones. Recording
@@ -101,7 +101,7 @@ class Step:
         A gradient is None if the recording takes the step itself. The network is in training mode only here;
         elsewhere normalisation uses its running statistics and leaves them unchanged.
         """
-        shared = [inputs.is_received(place) for place in range(len(tensors))]
+        shared = inputs.shared(self.algorithm.own, len(tensors))
 
         def gradients(*tensors: Tensor) -> tuple[Tensor, ...]:
             state, received, batch = inputs.with_tensors(tensors)
@@ -164,8 +164,10 @@ class Inputs(NamedTuple):
         """Return names that distinguish flat lists of the same shapes."""
         return (*self.weights, None, *self.received, None, len(self.batch.reference_outputs), *self.batch.constants)
 
-    def is_received(self, place: int) -> bool:
-        return len(self.weights) <= place < len(self.weights) + len(self.received)
+    def shared(self, own: tuple[str, ...], count: int) -> list[bool]:
+        """Return which of `count` tensors in a flat list all clients share: the received ones that are not clients' `own`."""
+        shared = [*(False for _ in self.weights), *(name not in own for name in self.received)]
+        return shared + [False] * (count - len(shared))
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "Inputs":
         """Return inputs with the same names and the tensors of a flat list."""

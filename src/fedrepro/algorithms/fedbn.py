@@ -1,0 +1,31 @@
+"""FedBN: Li et al., FedBN: Federated Learning on Non-IID Features via Local Batch Normalization, ICLR 2021, Alg. 1.
+
+Clients minimise the task's loss, as in FedAvg. The server averages all weights but those of batch normalisation: scale, shift
+and running statistics stay with each client, which starts its next local training from its own. At first these are the initial
+ones.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from torch import nn
+
+from fedrepro.algorithms.base import FedAvg
+from fedrepro.config.types import Frozen
+from fedrepro.models import Block, Conv, Dense, Head
+
+
+class Algorithm(FedAvg):
+    fedavg_params: ClassVar[None] = None
+
+    @classmethod
+    def incompatibility(cls, params: Frozen, blocks: Sequence[Block | Head]) -> str | None:
+        without = all(
+            isinstance(block, Dense | Head) or (isinstance(block, Conv) and block.norm != "batch") for block in blocks
+        )
+        return "it needs batch normalisation: set norm: batch, or choose another model" if without else None
+
+    def own_weights(self) -> Iterable[str]:
+        for place, layer in self.net.named_modules():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                yield from (f"{place}.{name}" for name in layer.state_dict())

@@ -1,0 +1,30 @@
+"""FedPer: Arivazhagan et al., Federated Learning with Personalization Layers, 2019, Alg. 1.
+
+The last layers, `layers` of them with the head, stay with each client; the others, the base, are averaged. Clients minimise the
+task's loss over both at the same rate, as in FedAvg, and keep their last layers between rounds; at first these are the initial
+ones. The paper calls the number K_P.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import ClassVar
+
+from fedrepro.algorithms.base import FedAvg
+from fedrepro.config.types import Count, Frozen
+from fedrepro.models import Block, Head
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        layers: Count = 1
+
+    params: Params
+    fedavg_params: ClassVar[None] = None
+
+    @classmethod
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        too_many = f"layers: of its {len(blocks)} layers none would be shared (got {params.layers}); choose a smaller number"
+        return too_many if params.layers >= len(blocks) else None
+
+    def own_weights(self) -> Iterable[str]:
+        return chain.from_iterable(self.net.layers[-self.params.layers :])

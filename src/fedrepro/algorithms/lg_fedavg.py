@@ -1,0 +1,32 @@
+"""LG-FedAvg: Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global Representations, 2020, Alg. 1.
+
+The first layers, `layers` of them (null: all but the head), stay with each client and compute its own representation of an
+image; the others are averaged. Clients minimise the task's loss over both at the same rate, as in FedAvg. At first all have the
+initial weights; the authors' experiments begin with rounds of FedAvg instead.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import ClassVar
+
+from fedrepro.algorithms.base import FedAvg, missing_hidden_layer
+from fedrepro.config.types import Count, Frozen
+from fedrepro.models import Block, Head
+
+
+class Algorithm(FedAvg):
+    class Params(Frozen):
+        layers: Count | None = None
+
+    params: Params
+    fedavg_params: ClassVar[None] = None
+
+    @classmethod
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        if params.layers is not None and params.layers >= len(blocks):
+            return f"layers: of its {len(blocks)} layers none would be shared (got {params.layers}); choose a smaller number"
+        return missing_hidden_layer(blocks)
+
+    def own_weights(self) -> Iterable[str]:
+        layers = self.net.layers
+        return chain.from_iterable(layers[: self.params.layers or len(layers) - 1])
