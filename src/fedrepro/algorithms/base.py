@@ -15,9 +15,9 @@ A method is a subclass of `FedAvg` with the options `Params`. In a round, `FedAv
             evaluation_weights      the weights that the global model is tested with
 
 A method whose round has other phases overrides `round`, with the operations of `RoundRunner`. Weights that `own_weights` names
-stay with each client: it starts from the received weights and its own, at first the initial ones, and sends none of its own,
-which the server does not average. In hooks on the client, `received` has the client's own weights. Tests of the global model use
-the mean of the own weights of the round's participants; no client gets it.
+stay with each client: it starts from the received weights and its own, at first the initial ones; it does not send its own, and
+the server does not average them. In hooks on the client, `received` has the client's own weights. The global model is tested
+with the mean of the own weights that the round's participants have; no client gets that.
 
 `Weights` is a dictionary from names to tensors; a network's weights are all its parameters and buffers. A hook is a pure
 function of its arguments and the settings. So one executor may call it client by client and another for stacked clients, and
