@@ -1,7 +1,9 @@
 """The reports that are committed: each table, verdict and page follows from what is kept, by today's code and without data."""
 
 import json
+import re
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.results import unfinished
+from support.tables import ARTICLE, compiled, needs_latex
 
 ROOT = Path(__file__).parents[2]
 ANEW = "make them anew: uv run snakemake --config scale={} report_only=true"
@@ -73,6 +76,26 @@ def test_every_artifact_is_there_and_no_other(made):
             if not name.endswith(REDRAWN)
         }
         assert files(folder) == {*expected, "index.html"}, ANEW.format(folder.parent.name)
+
+
+@needs_latex
+@pytest.mark.parametrize(("document", "preamble"), [
+    ("[twocolumn]{article}", ""),
+    ("{IEEEtran}", r"\newcommand{\fedreprobare}{}"),
+], ids=["article", "IEEEtran"])  # fmt: skip
+def test_all_tables_fit_documents_of_two_columns(made, document, preamble, tmp_path):
+    """One class has the notes, the other leaves them out. Nothing is wider than its column, nor set smaller than 7 pt."""
+    if "IEEE" in document and subprocess.run(["kpsewhich", "IEEEtran.cls"], capture_output=True).returncode:
+        pytest.skip("no IEEEtran.cls here: install texlive-publishers")
+    reports, folder = made
+    tables = [folder / paper / "tables" / f"{name}.tex" for paper, spec in reports.papers.items() for name in spec.tables]
+    tables = [path for path in tables if path.exists()]
+    assert not [path for path in tables if re.search(r"resizebox|\\tiny|\\fontsize", path.read_text(encoding="utf-8"))]
+    numbers = [folder / paper / artifacts.NUMBERS_FILE for paper in reports.papers]
+    inputs = [rf"\input{{{path.with_suffix('')}}}\clearpage" for path in (*numbers, *tables)]
+    text = (ARTICLE % "\n\n".join([preamble, *inputs])).replace("[twocolumn]{article}", document)
+    log = compiled(tmp_path, text, passes=1)
+    assert "Overfull \\hbox" not in log
 
 
 @pytest.mark.parametrize("label", ["FedAvg", "FedMMD", "Psi-Net"])

@@ -1,10 +1,14 @@
 """A paper's tables and the results that they are made of, small enough to be worked out by hand."""
 
 import json
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from fedrepro.config.types import parse
 from fedrepro.report import paper as spec
+from fedrepro.report.documents import pdf
 from fedrepro.report.figures import curves
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
@@ -14,6 +18,13 @@ from support import settings
 from support.results import made
 
 OWN = "personal_accuracy"
+needs_latex = pytest.mark.skipif(not pdf.is_available(), reason="no pdflatex here, or not with siunitx")
+ARTICLE = r"""\documentclass[twocolumn]{article}
+\usepackage{booktabs,siunitx,xcolor}
+\begin{document}
+%s
+\end{document}
+"""
 
 
 def own(found: Results) -> Results:
@@ -94,3 +105,14 @@ def read(folder: Path, values: dict, series: dict | None = None) -> Paper:
     scales = {name: {"seeds": [0], "compare": compare, "note": "n"} for name, compare in kinds.items()}
     values = {"scale": "paper", "scales": scales, "papers": {"p": {"first": named, "second": named}}}
     return spec.read_paper("p", settings.params(values, folder))
+
+
+def compiled(folder: Path, text: str, passes: int = 2) -> str:
+    """Compile an article and return its log."""
+    (folder / "article.tex").write_text(text, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "article.tex"]
+    for _ in range(passes):
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
+    log = (folder / "article.log").read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, "\n".join(line for line in log.splitlines() if line.startswith("!"))
+    return log

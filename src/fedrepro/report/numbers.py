@@ -1,13 +1,13 @@
 """Numbers over seeds in the unit of their measure, and their formatting."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from fedrepro.core.metrics import Measure
 from fedrepro.report.statistics import Estimate, estimate
 
-NO_VALUE = "-"
+NO_VALUE, MINUS = "-", "\N{MINUS SIGN}"
 SCORE_NAMES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
 
 
@@ -23,6 +23,7 @@ class Number:
     qualifier: str = ""  # limits what the number says; a qualified number is never the best
     signed: bool = False  # show a plus sign too
     best: bool = False
+    samples: Mapping[int, float] = field(default_factory=dict, compare=False, repr=False)  # seed -> value, for paired tests
 
     @property
     def value_text(self) -> str:
@@ -37,7 +38,8 @@ class Number:
     def __str__(self) -> str:
         interval = f" ± {self.half_width_text}" if self.half_width_text else ""
         qualifier = f" ({self.qualifier})" if self.qualifier else ""
-        return f"{self.value_text}{interval}{qualifier}"
+        value = self.value_text.replace("-", MINUS) if self.value is not None else self.value_text
+        return f"{value}{interval}{qualifier}"
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,12 @@ def difference_unit(measure: Measure) -> Unit:
     return POINTS if measure.percent else NATS
 
 
-def mean_cell(values: Sequence[float], digits: int) -> Number:
-    """Return the mean over seeds with its interval; a dash without values."""
+def mean_cell(values: Mapping[int, float], digits: int) -> Number:
+    """Return the mean over seeds (seed -> value) with its interval; a dash without values."""
     if not values:
         return Number(n=0)
-    result = estimate(values)
-    return Number(result.mean, digits, result.half_width, result.n)
+    result = estimate(list(values.values()))
+    return Number(result.mean, digits, result.half_width, result.n, samples=values)
 
 
 def display_factor(measure: Measure) -> int:
@@ -128,20 +130,21 @@ def column_title(title: str, measure: Measure) -> str:
     return f"{title} {SCORE_NAMES[measure.score]} ({measure_unit_name(measure)})"
 
 
-def measure_cell(measure: Measure, values: Sequence[float]) -> Number:
+def measure_cell(measure: Measure, values: Mapping[int, float]) -> Number:
     """Return the mean of the measure over seeds, with two decimals for a percentage and four for a loss."""
-    return mean_cell([display_factor(measure) * value for value in values], 2 if measure.percent else 4)
+    factor = display_factor(measure)
+    return mean_cell({seed: factor * value for seed, value in values.items()}, 2 if measure.percent else 4)
 
 
-def reached_cell(values: Sequence[float | None], digits: int) -> Number:
+def reached_cell(values: Mapping[int, float | None], digits: int) -> Number:
     """Return the mean over the seeds that reach a target, qualified by their number if some do not (None)."""
-    reached = [float(value) for value in values if value is not None]
+    reached = {seed: float(value) for seed, value in values.items() if value is not None}
     if len(reached) == len(values):
         return mean_cell(reached, digits)
     if not reached:
         return Number(n=0, placeholder="never")
     qualifier = f"{len(reached)} of {len(values)} seeds {'reaches' if len(reached) == 1 else 'reach'} the target"
-    return Number(sum(reached) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier)
+    return Number(sum(reached.values()) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier)
 
 
 def significant_cell(value: float, digits: int) -> Number:

@@ -85,7 +85,7 @@ def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> 
 def _table(key: str, table: Table, evidence: PaperData) -> dict[str, Any]:
     """Return a table as a record. The first of its `rows` holds the column titles; `best` are the bold numbers as (row,
     column), both from 0; `numeric` says for each column whether it holds numbers."""
-    grid = table.build(evidence)
+    grid = table.build(evidence).folded()
     return {
         "key": key,
         "title": table.title,

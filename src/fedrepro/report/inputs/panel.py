@@ -166,9 +166,13 @@ class PaperData:
         return ExperimentView(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
 
     def curve_name(self, key: str) -> str:
-        """Return the name of a digitised curve with the key `<figure>:<series>`, such as "Fig. 4: FedAvg"."""
+        """Return the name of a digitised curve with the key `<figure>:<series>`, such as "Fig. 4: FedAvg".
+
+        The series has the name that ours has in the first experiment that is compared with the curve.
+        """
         figure, _, series = key.partition(":")
-        return f"Fig. {figure}: {series}" if series else key
+        label = next((our for shown in self.experiments.values() for our, its in shown.reported.items() if its == key), series)
+        return f"Fig. {figure}: {label}" if series else key
 
     def study(self, experiment: str, study: str) -> Results:
         return self.results[results_name(experiment, study)]

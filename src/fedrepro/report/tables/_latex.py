@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from unicodedata import combining, lookup, normalize
 
-from fedrepro.report.numbers import NO_VALUE, Number
-from fedrepro.report.tables._grid import Grid, as_numbers
+from fedrepro.report.numbers import MINUS, NO_VALUE, Number
+from fedrepro.report.tables._grid import PANEL, SERIES, TARGET, Grid, as_numbers
 
 SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 CAPITAL = "Gamma Delta Theta Lamda Xi Pi Sigma Upsilon Phi Psi Omega"  # the others are Latin letters
@@ -21,36 +22,92 @@ REPLACEMENTS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behi
 REPLACEMENTS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
 REPLACEMENTS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
 REPLACEMENTS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS.items()}
+HYPHEN = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # that is a minus sign
 ABBREVIATION = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
 
-PANEL, TARGET = "Panel", "Target"  # columns that group rows; the panel is printed above its rows, or in the caption
-MAX_NARROW_COLUMNS = 4  # in one column of an article with two
 MAX_TITLE_LENGTH = 9  # characters on one line of a column title
+COLUMN, PAGE = 229.0, 468.0  # points: width of a column and of the page in an article with two columns
+DIGIT, WIDE, PLUS_MINUS, SEPARATION = 4.3, 6.3, 9.5, 6.0  # points: widths in 8 pt type
+BARE = "fedreprobare"  # the command that leaves out the notes, if it is defined
 SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
-FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-PACKAGES = "booktabs, graphicx and siunitx (version 3)"
+PACKAGES = "booktabs, xcolor and siunitx (version 3)"
 
 
 def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
-    """Return a `table` float with caption, label and notes below; a wide one spans both columns of an article.
+    r"""Return a `table` float with caption, label and notes below, in type of 8 pt.
 
-    `source` becomes a comment. A table without rows consists of caption and notes, which say why there are none.
+    It is as narrow as its content allows: one column of an article if the series or the panels as rows fit, otherwise both
+    columns (`table*`), in several parts where even they do not suffice. Values that are the same in all rows are in the
+    caption. `source` becomes a comment. A table without rows consists of caption and notes, which say why there are none;
+    \fedreprobare, where it is defined, leaves out the notes.
     """
-    columns = [name for name in grid.columns if name != PANEL]
-    environment = "table*" if len(columns) > MAX_NARROW_COLUMNS else "table"
-    cells = [cell for row in grid.rows for cell in row.values()]
+    grid, constants = _without_constants(grid)
+    environment, shape, parts = _layout(grid)
+    cells = [cell for row in shape.rows for cell in row.values()]
     qualifiers = list(dict.fromkeys(cell.qualifier for cell in cells if isinstance(cell, Number) and cell.qualifier))
-    footnotes = [rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(qualifiers)]
-    lines = [f"% {source}", f"% Needs the packages {PACKAGES}."]
-    lines += [rf"\begin{{{environment}}}[!htb]", r"\centering", r"\small", r"\setlength{\belowcaptionskip}{4pt}"]
+    footnotes = " ".join(rf"\textsuperscript{{{_letter(i)}}}{escape(text)}." for i, text in enumerate(qualifiers))
+    caption = " ".join([caption, *constants])
+    lines = [f"% {source}", f"% Needs the packages {PACKAGES}. \\newcommand{{\\{BARE}}}{{}} before it leaves out the notes."]
+    lines += [rf"\begin{{{environment}}}[!htb]", r"\centering", r"\footnotesize", r"\setlength{\belowcaptionskip}{4pt}"]
     lines += [rf"\caption{{{escape(caption)}}}", rf"\label{{{label}}}"]
     if grid.rows:
-        lines += [SETUP, r"\setlength{\tabcolsep}{4pt}", FIT, _tabular(grid, columns, qualifiers) + "}", r"\par\smallskip"]
-    lines.append(rf"\parbox{{\linewidth}}{{\footnotesize {' '.join([*footnotes, escape(notes)])}}}")
+        lines += [SETUP, rf"\setlength{{\tabcolsep}}{{{SEPARATION / 2:g}pt}}"]
+        for columns in parts:
+            lines += [_tabular(shape, columns, qualifiers), r"\par\smallskip"]
+    if footnotes:
+        lines.append(rf"\parbox{{\linewidth}}{{\scriptsize {footnotes}}}\par")
+    lines.append(rf"\ifdefined\{BARE}\else\parbox{{\linewidth}}{{\scriptsize {escape(notes)}}}\fi")
     return "\n".join([*lines, rf"\end{{{environment}}}"]) + "\n"
 
 
-def _tabular(grid: Grid, columns: list[str], qualifiers: list[str]) -> str:
+def _without_constants(grid: Grid) -> tuple[Grid, list[str]]:
+    """Remove columns of text or counts that have one value in all of several rows; return their sentences."""
+    sentences: list[str] = []
+    for name in grid.columns[1:] if len(grid.rows) > 1 else []:
+        cells = grid.cells(name)
+        measured = any(isinstance(cell, Number) and (cell.n is not None or cell.qualifier) for cell in cells)
+        involved = name in (PANEL, SERIES, *grid.reported, *grid.reported.values())
+        if not measured and not involved and len(set(map(str, cells))) == 1 and str(cells[0]) != NO_VALUE:
+            sentences.append(f"{name}: {cells[0]}.")
+            grid = replace(grid, columns=[column for column in grid.columns if column != name])
+    return grid, sentences
+
+
+def _layout(grid: Grid) -> tuple[str, Grid, list[list[str]]]:
+    """Return the environment, the grid with series or panels as rows, and the columns of each part of the table."""
+    folded, transposed = grid.folded(), grid.transposed()
+    for environment, limit in (("table", COLUMN), ("table*", PAGE)):
+        for shape in filter(None, (folded, transposed)):
+            columns = [name for name in shape.columns if name != PANEL]
+            if _width(shape, columns) <= limit:
+                return environment, shape, [columns]
+    first, *others = [name for name in folded.columns if name != PANEL]
+    parts = [[first]]
+    for name in others:
+        if len(parts[-1]) > 1 and _width(folded, [*parts[-1], name]) > PAGE:
+            parts.append([first])
+        parts[-1].append(name)
+    return "table*", folded, parts
+
+
+def _width(grid: Grid, columns: Sequence[str]) -> float:
+    """Estimate the width of columns in points."""
+    width = SEPARATION * (len(columns) - 1)
+    for name in columns:
+        cells, numeric = grid.cells(name), grid.is_numeric(name)
+        title = max(map(_text_width, split_title(name) if numeric else [name]))
+        body = max((_text_width(cell.value_text if isinstance(cell, Number) else cell) for cell in cells), default=0.0)
+        intervals = [_text_width(cell.half_width_text) for cell in as_numbers(cells) if cell.half_width_text]
+        width += max(title, body + (PLUS_MINUS + max(intervals) if intervals else 0.0))
+    panels = [_text_width(str(name)) for name in grid.cells(PANEL)] if PANEL in grid.columns else []
+    return max(width, *panels) if len(set(panels)) > 1 else width
+
+
+def _text_width(text: str) -> float:
+    return sum(WIDE if character.isupper() or character in "mw%+±" else DIGIT for character in text)
+
+
+def _tabular(grid: Grid, columns: Sequence[str], qualifiers: list[str]) -> str:
     """Return a booktabs tabular with a siunitx column for each column of numbers.
 
     Intervals and footnote letters are in a column of their own under the same title: siunitx drops an interval of zero and
@@ -71,8 +128,9 @@ def _tabular(grid: Grid, columns: list[str], qualifiers: list[str]) -> str:
             titles.append((_title(name), "interval"))
             formats += r"@{\,}l"
     frame = pd.DataFrame(list(zip(*cells, strict=True)), columns=pd.MultiIndex.from_tuples(titles))
-    style = frame.style.hide(axis="index").hide(axis="columns", level=1).apply(_bold, best=best, axis=None)
-    text = style.to_latex(hrules=True, siunitx=True, column_format=formats, multicol_align="c")
+    style = frame.style.hide(axis="index").hide(axis="columns", level=1)
+    style = style.apply(_styles, best=best, grey=grid.paper_rows, axis=None)
+    text = style.to_latex(hrules=True, siunitx=True, column_format=rf"@{{}}{formats}@{{}}", multicol_align="c")
     return _with_groups(text.rstrip("\n"), grid, len(cells))
 
 
@@ -90,11 +148,12 @@ def _intervals(column: Sequence[str | Number], qualifiers: list[str]) -> list[st
     return texts
 
 
-def _bold(frame, best: set[tuple[int, int]]):
-    """Return the pandas styles of a table whose best numbers are bold."""
+def _styles(frame, best: set[tuple[int, int]], grey: frozenset[int]):
+    """Return the pandas styles of a table whose best numbers are bold and whose rows of the paper's values are grey."""
     styles = frame.copy()
     for j in range(frame.shape[1]):
-        styles.isetitem(j, ["bfseries: ;" if (i, j) in best else "" for i in range(len(frame))])
+        bold = ["bfseries: ;" if (i, j) in best else "" for i in range(len(frame))]
+        styles.isetitem(j, ["color: {gray};" if i in grey else text for i, text in enumerate(bold)])
     return styles
 
 
@@ -107,7 +166,10 @@ def _with_groups(text: str, grid: Grid, columns: int) -> str:
     rows, foot = body.split("\\bottomrule\n")
     several_panels = PANEL in grid.columns and len(set(grid.cells(PANEL))) > 1
     lines, previous_panel, previous_group = [head + r"\midrule"], "", None
-    for row, line in zip(grid.rows, rows.splitlines(), strict=True):
+    for i, (row, line) in enumerate(zip(grid.rows, rows.splitlines(), strict=True)):
+        if i in grid.paper_rows:
+            lines.append(rf"\quad {line}")
+            continue
         panel = str(row.get(PANEL, ""))
         group = (panel, [str(cell) for name, cell in row.items() if name.startswith(TARGET)])
         if previous_group not in (None, group):
@@ -179,8 +241,8 @@ def long_table(
 
 
 def escape(text: str) -> str:
-    """Return plain text as LaTeX, with a space that neither breaks nor widens behind abbreviations such as "Fig."."""
-    return ABBREVIATION.sub(r"\1.~", "".join(map(_escaped, str(text))))
+    """Return plain text as LaTeX, with minus signs, and a space that neither breaks nor widens behind "Fig." and the like."""
+    return ABBREVIATION.sub(r"\1.~", "".join(map(_escaped, HYPHEN.sub(MINUS, str(text)))))
 
 
 def _escaped(character: str) -> str:

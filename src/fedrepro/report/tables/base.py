@@ -59,7 +59,12 @@ class Table(Frozen):
         return [evidence.panel(ref) for ref in self.panels]
 
     def build(self, evidence: PaperData) -> Grid:
-        return Grid.from_rows(self.rows(self.available_panels(evidence), evidence))
+        panels = self.available_panels(evidence)
+        return Grid.from_rows(self.rows(panels, evidence), self.reported_columns(panels))
+
+    def reported_columns(self, panels: list[ExperimentView]) -> dict[str, str]:
+        """Return column of the paper's values -> column of ours."""
+        return {}
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         """Return the rows of panels that have results."""
@@ -83,7 +88,8 @@ class Table(Frozen):
         parts += self.explanations(shown) if shown else []
         if self.build(evidence).best_cells:
             parts.append(
-                f"Bold: the best {self.best_among}, even if intervals overlap; series with a diverged run are left out"
+                f"Bold: the best {self.best_among}, and the next ones up to the first that a paired test over seeds (95 %) "
+                "separates from it; series with a diverged run are left out"
             )
         for panel in shown:
             for label in panel.results.labels:
@@ -202,7 +208,7 @@ def target_cell(panel: ExperimentView, target: float) -> Row:
 
 def rounds_cell(panel: ExperimentView, label: str, target: float, smooth: int) -> Number:
     """Return the mean number of rounds until the target."""
-    rounds = [panel.rounds_to(curve, target, smooth) for curve in panel.curves(label).values()]
+    rounds = {seed: panel.rounds_to(curve, target, smooth) for seed, curve in panel.curves(label).items()}
     return reached_cell(rounds, 1 if len(rounds) > 1 else 0)
 
 
@@ -211,7 +217,7 @@ def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) 
     if label == baseline:
         return Number()
     values, _ = rounds_to.Quantity(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
-    return mean_cell([100 * value for value in values], 1) if values else Number()
+    return mean_cell({place: 100 * value for place, value in enumerate(values)}, 1) if values else Number()
 
 
 def no_target_sentence(panels: Sequence[ExperimentView], targets: Mapping[str, tuple]) -> list[str]:

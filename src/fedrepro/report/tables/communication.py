@@ -48,10 +48,10 @@ class Table(base.TargetTable):
 
     def _megabytes_to_target(self, panel: ExperimentView, label: str, target: float) -> Number:
         """Return the 10^6 bytes that all participants receive and send in the rounds up to the target."""
-        megabytes = []
+        megabytes: dict[int, float | None] = {}
         for seed, curve in panel.curves(label).items():
             last_round = panel.rounds_to(curve, target, self.smooth)
-            megabytes.append(None if last_round is None else _megabytes_until(panel, label, seed, last_round))
+            megabytes[seed] = None if last_round is None else _megabytes_until(panel, label, seed, last_round)
         return reached_cell(megabytes, 2)
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:

@@ -45,8 +45,9 @@ class Table(base.Table):
         return rows
 
     def _row(self, panel: ExperimentView, label: str, curve: str, reported: Curve) -> Row:
-        results = [curve_distance(ours, reported, self.smooth) for ours in panel.curves(label).values()]
-        distances, counts = [result[0] for result in results if result], sorted({result[1] for result in results if result})
+        results = {seed: curve_distance(ours, reported, self.smooth) for seed, ours in panel.curves(label).items()}
+        distances = {seed: result[0] for seed, result in results.items() if result}
+        counts = sorted({result[1] for result in results.values() if result})
         rounds = Number(counts[0]) if len(counts) == 1 else Number(placeholder=" or ".join(map(str, counts)) or "none")
         row: Row = {"Panel": panel.name, "Series": label, CURVE: curve, _title(panel): measure_cell(panel.measure, distances)}
         return row | {"Rounds compared": rounds}

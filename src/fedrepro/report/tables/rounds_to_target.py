@@ -13,8 +13,7 @@ from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
 FINAL_ROUNDS = 5  # whose mean is the final accuracy
-PAPER_ROUNDS, PAPER_SAVING = "Paper's rounds", "Paper's saving"
-PAPER_SAVING_COLUMN = f"{PAPER_SAVING} (%)"
+PAPER_ROUNDS, PAPER_SAVING_COLUMN = "Paper's rounds", "Paper's saving (%)"
 
 
 class Table(base.TargetTable):
@@ -56,9 +55,15 @@ class Table(base.TargetTable):
                 for column in ("Rounds", self._smoothed_column):
                     mark_best(group, column, lowest=True, excluded=diverged)
                 mark_best(group, column_title("Final", panel.measure), lowest=is_loss, excluded=diverged)
-                mark_best(group, PAPER_ROUNDS, lowest=True)
                 rows += group
         return rows
+
+    def reported_columns(self, panels: list[ExperimentView]) -> dict[str, str]:
+        return {PAPER_ROUNDS: "Rounds", PAPER_SAVING_COLUMN: self._saving_column}
+
+    @property
+    def _saving_column(self) -> str:
+        return f"Saved vs {self.baseline} (%)"
 
     @property
     def _smoothed_column(self) -> str:
@@ -69,10 +74,10 @@ class Table(base.TargetTable):
         row["Rounds"] = base.rounds_cell(panel, label, target, 1)
         if self.smooth > 1:
             row[self._smoothed_column] = base.rounds_cell(panel, label, target, self.smooth)
-        row[f"Saved vs {self.baseline} (%)"] = base.saved_cell(panel, label, self.baseline, target)
+        row[self._saving_column] = base.saved_cell(panel, label, self.baseline, target)
         if panel.comparable:
             row |= self._paper_cells(panel, label, index, target, evidence)
-        final = [mean_last(curve, FINAL_ROUNDS) for curve in panel.curves(label).values()]
+        final = {seed: mean_last(curve, FINAL_ROUNDS) for seed, curve in panel.curves(label).items()}
         row[column_title("Final", panel.measure)] = measure_cell(panel.measure, final)
         megabytes = mean([megabytes_per_round(run) for run in panel.results.runs(label)])
         return row | {"MB per round": significant_cell(megabytes, 3)}
@@ -98,15 +103,16 @@ class Table(base.TargetTable):
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         parts = [f"Rounds: the first round in which {base.measures_phrase(panels)} reaches the target"]
         parts += base.received_sentence(panels)
-        saved = f"Saved: 1 - rounds / rounds of {self.baseline}, seed by seed"
+        saved = f"Saved: 1 \N{MINUS SIGN} rounds / rounds of {self.baseline}, seed by seed"
         if self.smooth > 1:
             parts[0] += f", or in which its mean over the last {self.smooth} measured rounds does (mean of {self.smooth})"
             saved += ", from values of single rounds"
         parts.append(saved)
         if panels[0].comparable and self.savings:
-            parts.append(f"{PAPER_SAVING}: {self.savings_from}")
+            parts.append(f"In grey, the paper's saving: {self.savings_from}")
         elif panels[0].comparable:
-            parts.append(f"{PAPER_ROUNDS}: {'as printed' if self.reported else 'where its curve first reaches the target'}")
+            origin = "as printed" if self.reported else "where its curve first reaches the target"
+            parts.append(f"In grey, the paper's rounds, {origin}")
         columns = [column_title("Final", panel.measure).rpartition(" (")[0] for panel in panels]
         parts += [f"{column}: mean of the last {FINAL_ROUNDS} rounds" for column in dict.fromkeys(columns)]
         parts.append("MB per round: millions of bytes that all participants of a round receive and send")

@@ -51,5 +51,5 @@ def latex_value(text: str) -> str:
     """Return a value as LaTeX that can be used in a formula and is not broken before its unit."""
     if text == NO_VALUE:
         return "--"
-    plain = escape(text).replace(r"$\pm$", r"\ensuremath{\pm}")
+    plain = re.sub(r"\$(\\pm|-)\$", r"\\ensuremath{\1}", escape(text))
     return re.sub(r"(?<=\d) (?=\\%|points|rounds|nats|epochs)", "~", plain)
