@@ -168,11 +168,12 @@ class PaperData:
     def curve_name(self, key: str) -> str:
         """Return the name of a digitised curve with the key `<figure>:<series>`, such as "Fig. 4: FedAvg".
 
-        The series has the name that ours has in the first experiment that is compared with the curve.
+        The series has the name that ours has in the first experiment in which one alone is compared with the curve.
         """
         figure, _, series = key.partition(":")
-        label = next((our for shown in self.experiments.values() for our, its in shown.reported.items() if its == key), series)
-        return f"Fig. {figure}: {label}" if series else key
+        labels = [[label for label, curve in shown.reported.items() if curve == key] for shown in self.experiments.values()]
+        series = next((names[0] for names in labels if len(names) == 1), series)
+        return f"Fig. {figure}: {series}" if series else key
 
     def study(self, experiment: str, study: str) -> Results:
         return self.results[results_name(experiment, study)]
