@@ -70,6 +70,7 @@ def same(one, other):
         all(np.array_equal(*pair) for pair in pairs)
         and np.array_equal(one.permutations, other.permutations)
         and np.array_equal(one.proxy, other.proxy)
+        and np.array_equal(one.validation, other.validation)
         and (one.clients, one.redraw_seed) == (other.clients, other.redraw_seed)
     )
 
@@ -594,6 +595,19 @@ def test_proxy_images_are_stored_and_may_be_removed_from_clients(tmp_path):
     assert partitions.for_run(config(proxy=None), images()).proxy is None
     with pytest.raises(UserError, match="cannot share 0 train images"):
         partitions.for_run(config(proxy={"share": 1, "removed": True}), images())
+
+
+def test_validation_images_are_held_out(tmp_path):
+    """Neither a client nor the server has them; another seed holds out others."""
+    run = config(train_images=60, validation={"share": 0.2}, proxy={"share": 0.25, "removed": True})
+    part = partitions.for_run(run, images())
+    assert len(part.validation) == 12 and len(part.proxy) == 15
+    assert sorted([*np.concatenate(part.train), *part.proxy, *part.validation]) == list(range(60))
+    other = partitions.for_run(run.model_copy(update={"seed": 1}), images())
+    assert not np.array_equal(part.validation, other.validation)
+    partitions.save(part, tmp_path / "parts.npz")
+    assert same(partitions.load(tmp_path / "parts.npz"), part)
+    assert "validation" not in config().model_dump() and partitions.for_run(config(), images()).validation is None
 
 
 def test_partitions_are_drawn_without_torch(tmp_path):

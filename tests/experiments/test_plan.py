@@ -405,6 +405,8 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "classes", "clients": 4, "groups": [[0, 1]]}}, "groups: need 4 groups that hold each of the 10 "),
     ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: expected 5 to 10"),
     ({"partition": {"name": "shards", "clients": 4, "shards": 400}}, "4 clients x 400 shards need 1600 images, got 1438"),
+    ({"measures": ["validation_loss"]}, "measures: validation_loss needs validation, e.g. {share: 0.1}"),
+    ({"validation": {"share": 0.999}}, "validation.share: leaves 1 images for 4 clients (got 0.999)"),
     ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
     ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),

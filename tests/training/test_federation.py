@@ -391,6 +391,17 @@ def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
         assert_same(kept.tensors, before[name])
 
 
+def test_validation_measures_are_of_the_images_that_are_held_out():
+    names = ["test_accuracy", "validation_accuracy", "validation_loss"]
+    fed = federation(config(validation={"share": 0.3}, measures=names, partition=PERMUTED))
+    state, rows = advance(fed, 1)
+    held_out = torch.from_numpy(fed.data.partition.validation)
+    accuracy, loss = scores(fed, state.weights, fed.data.train_x[held_out], fed.data.train_y[held_out])
+    assert (rows[1]["validation_accuracy"], rows[1]["validation_loss"]) == (accuracy, loss) and loss != rows[0][
+        "validation_loss"
+    ]
+
+
 def test_images_of_the_server_are_as_they_are_unless_asked():
     """The images of clients are flipped."""
     data = images(shape=(3, 12, 12))

@@ -36,6 +36,7 @@ from fedrepro.config.types import (
     Numbers,
     PlainChoice,
     Positive,
+    Rate,
     Seed,
     Seeds,
     Share,
@@ -43,7 +44,7 @@ from fedrepro.config.types import (
     parse,
 )
 from fedrepro.core.errors import UserError, unknown_name_message
-from fedrepro.core.metrics import USUAL
+from fedrepro.core.metrics import MEASURES, USUAL
 
 PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
 EXPERIMENTS, SCALES = "experiments.yaml", "scales.yaml"
@@ -75,6 +76,13 @@ class Proxy(Frozen):
     batch_size: Count = Field(64, description="of estimates on them, and of those that clients make on their own images")
     augment: bool = Field(False, description="augment them as the clients do, in every round")
     removed: bool = Field(False, description="take them from the clients' images; else clients may hold them too")
+
+
+class Validation(Frozen):
+    """Training images that no client and no server gets, on which settings are chosen: a random part of the images in use, the
+    same for all methods of a seed."""
+
+    share: Rate = Field(gt=0, description="the part of the training images in use")
 
 
 class PixelScaling(Frozen):
@@ -137,6 +145,11 @@ class Training(Frozen):
     weighting: Literal["uniform", "samples"] = Field("uniform", description="the server averages clients equally, or by images")
     task: Choice = Field(Choice(name="classification"), description="the loss, and what is predicted")
     proxy: Proxy | None = Field(None, description="training images that the server holds; null: none")
+    validation: Validation | None = Field(
+        None,
+        description="training images held out, for the measures `validation_*`; null: none",
+        exclude_if=lambda value: value is None,  # so that settings without it keep the names of their runs
+    )
     measures: Measures = Field(USUAL, description="what is measured after a round")  # pyright: ignore[reportAssignmentType] - names of a table
     evaluate_every: Count = Field(1, description="measure after every so many rounds, and after the last")
     precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field("float32", description="of local training")
@@ -149,6 +162,13 @@ class Training(Frozen):
             raise ValueError("keep_momentum: true needs a momentum above 0")
         return self
 
+    @model_validator(mode="after")
+    def _has_validation_images(self) -> "Training":
+        needed = [name for name in self.measures if MEASURES[name].images == "validation"]
+        if needed and not self.validation:
+            raise ValueError(f"measures: {needed[0]} needs validation, e.g. {{share: 0.1}}")
+        return self
+
 
 class PartitionConfig(Frozen):
     """The settings of a run that determine which client holds which images."""
@@ -158,6 +178,7 @@ class PartitionConfig(Frozen):
     test_images: Count | None
     partition: Choice
     proxy: Proxy | None
+    validation: Validation | None = Field(None, exclude_if=lambda value: value is None)
     seed: Seed
 
 

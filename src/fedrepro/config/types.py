@@ -70,7 +70,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number, AfterValidator(_fits)]
 Fraction = Annotated[float, Field(ge=0, le=1), Number]
 Share = Annotated[float, Field(gt=0, le=1), Number]
-Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of dropout
+Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of dropout, of images held out
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(distinct), Listed]
 Key = Annotated[str, BeforeValidator(_key)]  # used in names of files and of targets and in addresses on pages
 Device = Literal["auto", "cpu", "cuda"]

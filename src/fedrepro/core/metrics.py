@@ -9,13 +9,15 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Measure:
-    """The `score` of a model on the whole test set, or the mean over clients of the score on each client's own test part."""
+    """The `score` of a model on the whole test or validation set, or the mean over clients of the score on each client's own
+    test part."""
 
     title: str  # in sentences, without its unit
     score: Literal["accuracy", "loss", "macro_f1"]
     model: Literal["global", "received", "trained"] = "global"  # after the round; as sent to a client; after its local training
     over: Literal["participants", "clients"] | None = None  # the clients whose test parts are used; None: the whole test set
     batch: int | None = None  # number of images in each batch, whose scores are averaged; None: all images at once
+    images: Literal["test", "validation"] = "test"
     label: str = ""  # on an axis, if the title is too long for one
 
     @property
@@ -35,6 +37,9 @@ MEASURES = {
     "test_loss": Measure("test loss", "loss"),
     "test_macro_f1": Measure("macro-F1 on the test set", "macro_f1"),
     "test_macro_f1_batches": Measure("macro-F1 on the test set, mean over batches of 32", "macro_f1", batch=32),
+    "validation_accuracy": Measure("validation accuracy", "accuracy", images="validation"),
+    "validation_loss": Measure("validation loss", "loss", images="validation"),
+    "validation_macro_f1": Measure("macro-F1 on the validation set", "macro_f1", images="validation"),
     "initial_accuracy": Measure(BEFORE, "accuracy", "received", "participants", label="initial accuracy"),
     "personal_accuracy": Measure(AFTER, "accuracy", "trained", "participants"),
     "initial_accuracy_all": Measure(f"{BEFORE}, all clients", "accuracy", "received", "clients", label="initial accuracy"),

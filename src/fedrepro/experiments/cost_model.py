@@ -107,7 +107,8 @@ def estimate(
     config = _without_pretraining(run.config)
     _, train, test = datasets.extent(config.dataset)
     train_images, test_images = config.train_images or train, config.test_images or test
-    client_images = partitions.mean_client_images(config.partition, train_images)
+    held_out = partitions.validation_size(config.validation, train_images)
+    client_images = partitions.mean_client_images(config.partition, train_images - held_out)
     client_tests = partitions.mean_client_images(config.partition, test_images)
     tasks_done = config.rounds * config.clients_per_round
     evaluations = config.rounds / config.evaluate_every
@@ -116,7 +117,7 @@ def estimate(
     models_of_all = {MEASURES[name].model for name in config.measures if MEASURES[name].over == "clients"}
     others = config.partition.options["clients"] - config.clients_per_round if models_of_all else 0
     client_evaluations = 2 * config.clients_per_round + len(models_of_all) * others
-    evaluated = evaluations * (test_images + client_evaluations * client_tests)
+    evaluated = evaluations * (test_images + held_out + client_evaluations * client_tests)
 
     speed = speed_of(config, cache, executor, device, measure)
     trainings = tasks_done * speed.get("trainings_per_round", 1) + evaluations * others * ("trained" in models_of_all)
@@ -262,7 +263,7 @@ def timing_federation(config: RunConfig, cache: SpeedCache, executor: str, devic
 
     def federation(clients: int) -> Federation:
         partition = Choice.model_validate({"name": "iid", "clients": clients})
-        training = {"partition": partition, "clients_per_round": clients, "local_epochs": 1, "proxy": proxy}
+        training = {"partition": partition, "clients_per_round": clients, "local_epochs": 1, "proxy": proxy, "validation": None}
         short = config.model_copy(update=training | {"train_images": None, "test_images": None})
         dataset = Dataset(config.dataset.name, *part(clients * each), *part(tests), classes, meta)
         return Federation(short, dataset, partitions.for_run(short, dataset), device, executor)

@@ -114,11 +114,13 @@ def _check_config(config: RunConfig) -> None:
     clients, images = config.partition.options["clients"], config.train_images or train
     if clients > images:
         raise UserError(f"partition.clients: at most the {images} train images of {config.dataset.name} (got {clients})")
-    left = images
+    left = images - partitions.validation_size(config.validation, images)
+    if config.validation and clients > left:
+        raise UserError(f"validation.share: leaves {left} images for {clients} clients (got {config.validation.share:g})")
     if config.proxy and config.proxy.removed:
-        left -= partitions.proxy_size(config.proxy, images)
+        free, left = left, left - partitions.proxy_size(config.proxy, images)
         if clients > left:
-            problem = f"removed: true takes its images from the clients' {images}, and leaves {left} for {clients} clients"
+            problem = f"removed: true takes its images from the clients' {free}, and leaves {left} for {clients} clients"
             raise UserError(f"proxy.share: {problem} (got {config.proxy.share:g})")
     classes = len(datasets.classes(config.dataset))
     partitions.check(config.partition, left, classes, datasets.has_devices(config.dataset))

@@ -29,8 +29,9 @@ class Paths:
         """Return the file of a run's partition; its name hashes all that the partition depends on."""
         choice = config.partition
         images = (config.train_images, config.test_images)
-        proxy = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
-        dependencies = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *proxy]
+        apart: list = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
+        apart += [] if config.validation is None else [config.validation.share]
+        dependencies = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *apart]
         key = provenance.value_digest(dependencies, 8)
         return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
 

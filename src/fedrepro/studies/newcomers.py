@@ -55,6 +55,7 @@ class Study(FinalWeightsStudy):
         _, train, test = datasets.extent(self.config.dataset)
         train, proxy = self.config.train_images or train, self.config.proxy
         removed = partitions.proxy_size(proxy, train) if proxy and proxy.removed else 0
+        removed += partitions.validation_size(self.config.validation, train)
         for key, value, kind, available in (
             ("images", self.settings.images or 0, "train", train - removed),
             ("clients", self.settings.clients, "test", self.config.test_images or test),

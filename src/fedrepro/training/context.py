@@ -54,10 +54,13 @@ class FederationContext:
         return images / sum(map(len, partition.train))
 
     def evaluate_global(self, weights: Weights, state: Weights, measures: Mapping[str, Measure]) -> dict[str, float]:
-        """Evaluate the measures of the global model, if any are among `measures`, on the whole test set."""
-        global_measures = {name: measure for name, measure in measures.items() if measure.model == "global"}
+        """Evaluate the measures of the global model, if any are among `measures`, on the whole test and validation sets."""
         evaluated = self.algorithm.evaluation_weights(weights, state)
-        return evaluate(self.algorithm, global_measures, evaluated, self.data.test_x, self.data.test_y, self.chunk)
+        values: dict[str, float] = {}
+        for name, images in (("test", lambda: (self.data.test_x, self.data.test_y)), ("validation", self.data.validation_set)):
+            chosen = {key: each for key, each in measures.items() if each.model == "global" and each.images == name}
+            values |= evaluate(self.algorithm, chosen, evaluated, *images(), self.chunk) if chosen else {}
+        return values
 
     def with_epochs(self, epochs: int | None) -> RunConfig:
         """Return the settings with this number of local epochs; None: unchanged."""

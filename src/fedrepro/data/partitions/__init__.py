@@ -12,6 +12,7 @@ from fedrepro.data.partitions.base import (
     proxy_size,
     save,
     subset,
+    validation_size,
 )
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "for_run",
     "proxy_images",
     "proxy_size",
+    "validation_size",
     "save",
     "subset",
 ]

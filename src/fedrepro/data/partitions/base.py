@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from fedrepro.config import registry
-from fedrepro.config.params import PartitionConfig, Proxy, RunConfig
+from fedrepro.config.params import PartitionConfig, Proxy, RunConfig, Validation
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
@@ -42,6 +42,7 @@ class Partition:
     permutations: np.ndarray | None = None  # (clients, H*W) pixel order of each client's images
     redraw_seed: int | None = None
     proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
+    validation: np.ndarray | None = None  # int64 train indices of the images that nobody trains on
 
     def parts_of(self, client: int, round: int) -> list[int]:
         """Return the parts that a client has in a round."""
@@ -84,16 +85,35 @@ def proxy_size(proxy: Proxy, images: int) -> int:
     return max(1, round(proxy.share * images))
 
 
+def validation_size(validation: Validation | None, images: int) -> int:
+    """Return the number of images held out of `images` training images in use."""
+    return max(1, round(validation.share * images)) if validation else 0
+
+
+def validation_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
+    """Return the indices of the training images in use that are held out, in order; None without validation."""
+    if config.validation is None:
+        return None
+    order = rng.numpy_generator(config.seed, "validation").permutation(images)
+    return np.sort(order[: validation_size(config.validation, images)])
+
+
 def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
     """Return the indices of the training images in use that the server has, in order; None without proxy images."""
     if config.proxy is None:
         return None
-    return np.sort(rng.numpy_generator(config.seed, "proxy").permutation(images)[: proxy_size(config.proxy, images)])
+    free, size = _not_held_out(config, images), proxy_size(config.proxy, images)
+    return np.sort(free[rng.numpy_generator(config.seed, "proxy").permutation(len(free))[:size]])
+
+
+def _not_held_out(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
+    held_out = validation_images(config, images)
+    return np.arange(images) if held_out is None else np.setdiff1d(np.arange(images), held_out)
 
 
 def images_for_clients(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
     """Return the indices of the training images in use that clients may have, in order."""
-    every, proxy = np.arange(images), proxy_images(config, images)
+    every, proxy = _not_held_out(config, images), proxy_images(config, images)
     return every if proxy is None or not (config.proxy and config.proxy.removed) else np.setdiff1d(every, proxy)
 
 
@@ -103,7 +123,8 @@ def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabel
     index = images_for_clients(config, len(train))
     sets = dataset.train.select(train[index]), dataset.test.select(test)
     drawn = create(config.partition, *sets, pixels=dataset.pixels, seed=config.seed)
-    return replace(drawn, train=[index[part] for part in drawn.train], proxy=proxy_images(config, len(train)))
+    apart = {"proxy": proxy_images(config, len(train)), "validation": validation_images(config, len(train))}
+    return replace(drawn, train=[index[part] for part in drawn.train], **apart)
 
 
 def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
@@ -186,6 +207,8 @@ def save(partition: Partition, path: Path) -> None:
         arrays["redraw_seed"] = np.array(partition.redraw_seed)
     if partition.proxy is not None:
         arrays["proxy"] = partition.proxy
+    if partition.validation is not None:
+        arrays["validation"] = partition.validation
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -201,4 +224,5 @@ def load(path: Path) -> Partition:
             permutations=stored.get("permutations"),
             redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
             proxy=stored.get("proxy"),
+            validation=stored.get("validation"),
         )

@@ -52,6 +52,12 @@ class FederatedData:
         index = torch.from_numpy(self.partition.test_indices(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
+    def validation_set(self) -> tuple[Tensor, Tensor]:
+        """Return the images that are held out, in the original pixel order, and their labels; none without validation."""
+        held_out = self.partition.validation
+        index = torch.from_numpy(np.empty(0, np.int64) if held_out is None else held_out).to(self.device)
+        return self.images(index, None, None), self.train_y[index]
+
     def images(self, index: Tensor, client: int | None, random: torch.Generator | augmentation.RandomDraws | None) -> Tensor:
         """Return the network's inputs for the training images at `index`: augmented, scaled, in the client's pixel order.
 
