@@ -235,6 +235,9 @@ def omega_by_loops(definition, at, w):
         return {key: (whole[key] ** 2).sum() / len(images) for key in w}
     if definition == "layer_norm":
         return {key: sum(math.sqrt((one[key] ** 2).sum()) for one in images) / len(images) for key in w}
+    if definition == "model_norm":
+        norm = sum(math.sqrt(sum((one[key] ** 2).sum() for key in w)) for one in images) / len(images)
+        return dict.fromkeys(w, norm)
     power = 1 if definition == "absolute" else 2
     return {key: sum(abs(one[key]) ** power for one in images) / len(images) for key in w}
 
@@ -452,7 +455,7 @@ METHODS = [
     ("fedcurv", {"weight": 0.4}, partial(curved, 0.4), alone),
     *(
         ("fedcl", {"weight": 0.4, "importance": name}, partial(anchored, 0.4, name, name != "identity"), alone)
-        for name in ("layer_squares", "layer_norm", "absolute", "fisher", "identity")
+        for name in ("layer_squares", "layer_norm", "model_norm", "absolute", "fisher", "identity")
     ),
     ("fedcl", {"every": 2, "fallback": "local"}, partial(anchored, 0.5, "layer_squares", False), alone),
     ("fedcl", {"every": 2, "fallback": "identity"}, partial(anchored, 0.5, "identity", False), alone),

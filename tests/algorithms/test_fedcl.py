@@ -14,7 +14,7 @@ from fedrepro.models import tasks
 from fedrepro.training.round import RoundExecution, message_bytes
 from support.federation import advance, assert_close, config, federation, receive
 
-DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher"]
+DEFINITIONS = ["layer_squares", "layer_norm", "layer_outputs", "model_norm", "absolute", "fisher"]
 
 
 def linear(classes: int = 3):

@@ -35,12 +35,12 @@ X = torch.tensor([[1.0, 2, 3], [4, 0, 1], [2, 2, 2], [6, 1, 1]], dtype=torch.flo
 Y = torch.tensor([0, 1, 2, 0])
 
 
-@pytest.mark.parametrize(("mean", "first"), [(True, 2), (False, 1)])
+@pytest.mark.parametrize(("over_images", "first"), [("mean", 2), ("sum", 1), ("mean_mean", 2)])
 @pytest.mark.parametrize("chunk", [100, 3])
-def test_preferences_by_hand(mean, first, chunk):
+def test_preferences_by_hand(over_images, first, chunk):
     """Activation times weight, summed over the images of a class; two of them are of class 0."""
     algorithm, weights = linear()
-    found = preferences.preferences(algorithm, weights, X, Y, mean, chunk)
+    found = preferences.preferences(algorithm, weights, X, Y, over_images, chunk)
     expected = torch.tensor([[35 / first, 4, 0], [0, 0, 14], [-4 / first, -1, -2]], dtype=torch.float64)
     assert list(found) == ["conv1", "fc1"]
     assert torch.equal(found["fc1"], expected) and torch.equal(found["conv1"], expected)
@@ -50,8 +50,26 @@ def test_preferences_by_hand(mean, first, chunk):
 def test_sum_and_mean_differ_for_unequal_classes():
     algorithm, weights = linear()
     weights["head.weight"][0, 0] = 0.9  # 0.9 * (1 + 6) = 6.3 over two images of class 0, 4 over the one of class 1
-    tops = [top_classes(preferences.preferences(algorithm, weights, X, Y, mean)["fc1"])[0].item() for mean in (False, True)]
+    tops = [top_classes(preferences.preferences(algorithm, weights, X, Y, mean)["fc1"])[0].item() for mean in ("sum", "mean")]
     assert tops == [0, 1]
+
+
+def test_means_of_activations_and_of_gradients_are_taken_separately():
+    """Two images of one class; a unit's gradient is 1 where it is on, so its preference is (3 + 0) / 2 * (1 + 0) / 2."""
+    net = assembled([Dense("fc1", 1), Dense("fc2", 1), Head(2)], shape=(1, 1, 1)).double()
+    weights = {name: torch.zeros_like(tensor) for name, tensor in net.state_dict().items()}
+    for name in ("hidden.fc1.layer.weight", "hidden.fc2.layer.weight"):
+        weights[name] = torch.ones(1, 1, dtype=torch.float64)
+    weights["hidden.fc1.layer.bias"] = torch.tensor([2.0], dtype=torch.float64)
+    weights["hidden.fc2.layer.bias"] = torch.tensor([-3.0], dtype=torch.float64)
+    weights["head.weight"] = torch.tensor([[1.0], [0]], dtype=torch.float64)
+    task = tasks.create(Choice(name="classification"), 2)
+    algorithm = algorithms.create(Choice(name="fedavg"), net, rng.generator(0, "algorithm"), task)
+    inputs, labels = torch.tensor([2.0, 0], dtype=torch.float64).view(2, 1, 1, 1), torch.tensor([0, 0])
+    results = {
+        how: preferences.preferences(algorithm, weights, inputs, labels, how)["fc1"].tolist() for how in ("mean", "mean_mean")
+    }
+    assert results == {"mean": [[2, 0]], "mean_mean": [[1.5, 0]]}  # (4 * 1 + 2 * 0) / 2, and (4 + 2) / 2 * (1 + 0) / 2
 
 
 def test_maps_are_summed_over_positions():
@@ -130,7 +148,7 @@ def test_preferences_are_measured_after_local_training():
     measured = [math.nan if distance is None else distance for *_, distance in rows]
     assert measured == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, measured)) > 10
     summed = preferences.Study(preferences.Params(images=15, over_images="sum"), fed.config)
-    wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], mean=False)
+    wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], "sum")
     rows = [row for row in summed.measure(fed, replayed) if row[0] == first.client.number]
     found = [math.nan if distance is None else distance for *_, distance in rows]
     assert found == pytest.approx(torch.cat([distances(matrix) for matrix in wanted.values()]).tolist(), rel=1e-12, nan_ok=True)

@@ -4,6 +4,7 @@
                     authors' code; it depends on the batch size (`proxy.batch_size`, for clients' own estimates too), since
                     gradients are averaged before they are squared.
     layer_norm      mean over images of ||dL/dw|| of a tensor: FedCL, Eq. 1-2 read layer by layer
+    model_norm      mean over images of ||dL/dw|| of all weights together: the same equations with one norm for the whole model
     absolute        mean over images of |dL/dw| of each weight: the same equations read weight by weight
     fisher          mean over images of (dL/dw)^2 of each weight: the diagonal of the empirical Fisher matrix (Kirkpatrick et
                     al., Overcoming catastrophic forgetting in neural networks, PNAS 2017)
@@ -16,6 +17,7 @@ dropout, with the running statistics of normalisation.
 
 from collections.abc import Callable, Iterable
 
+import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
@@ -75,4 +77,8 @@ def _terms(definition: str, algorithm: FedAvg, weights: Weights, batch: Batch) -
     chunk = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
     for images, labels in zip(batch.images.split(chunk), batch.labels.split(chunk), strict=True):
         gradients = vmap(image_gradients)(images, labels)
+        if definition == "model_norm":
+            norms = torch.cat([gradient.flatten(1) for gradient in gradients.values()], 1).norm(dim=1)
+            yield dict.fromkeys(gradients, norms.sum())
+            continue
         yield {name: BY_IMAGE[definition](gradient) for name, gradient in gradients.items()}

@@ -18,13 +18,14 @@ from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.base import Batch, Client, FedAvg, Server, Weights
 from fedrepro.config.types import Count, Frozen, NonNegative
 
+Importance = Literal["layer_squares", "layer_norm", "layer_outputs", "model_norm", "absolute", "fisher", "identity"]
 OMEGA = "omega."  # prefix of the names of weights
 
 
 class Algorithm(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.5
-        importance: Literal["layer_squares", "layer_norm", "layer_outputs", "absolute", "fisher", "identity"] = "layer_squares"
+        importance: Importance = "layer_squares"
         every: Count = 1
         fallback: Literal["local", "identity", "none"] = "local"
 

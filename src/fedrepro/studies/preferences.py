@@ -2,8 +2,9 @@
 
 Yu et al. 2020 (Psi-Net), Eq. 2: a unit's preference for class c is p_c = A dZ_c/dA over images of class c, where A is the
 unit's activation and Z_c the score of the class; here it is summed over the positions of a map. Eq. 5: a layer's total variance
-is the mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over images, the text of
-the paper averages; they differ if classes are unequal in size. Negative preferences would make the division of Eq. 5 unstable
+is the mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over images (`sum`). The
+text of the paper averages: the products (`mean`), which differ from the sum if classes are unequal in size; or, to the letter,
+activations and gradients each (`mean_mean`), so that p_c is the product of two means at each position. Negative preferences would make the division of Eq. 5 unstable
 and count as 0 (with `negative: kept` they are kept, for units whose sum is positive). A unit without positive preferences has
 no top class and does not count in the variance. It is a dead unit, or one that lowers the score of every class that it
 influences. In groups of one class a unit influences only the group's, so that it has this top class or none, whatever it
@@ -14,6 +15,7 @@ Preferences are computed for every participant's network after its local trainin
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -29,13 +31,14 @@ if TYPE_CHECKING:
     from fedrepro.training.federation import Federation
     from fedrepro.training.replay import ReplayedRound
 
+OverImages = Literal["mean", "sum", "mean_mean"]
 NO_CLASS = -1  # top class of a unit without positive preferences
 
 
 class Params(Frozen):
     rounds: Rounds | None = None  # null: the last alone
     images: Count | None = None  # the first ones of the test set; null: all
-    over_images: Literal["mean", "sum"] = "mean"
+    over_images: OverImages = "mean"
     negative: Literal["zero", "kept"] = "zero"  # negative preferences, in distance and variance
 
 
@@ -55,7 +58,7 @@ class Study(RoundsStudy):
         images, labels = (tensor[: self.settings.images] for tensor in (data.test_x, data.test_y))
         for client, trained in replayed.last_trainings.items():
             weights = algorithm.personalised_weights(trained.weights, trained.received)
-            blocks = preferences(algorithm, weights, images, labels, self.settings.over_images == "mean", federation.chunk)
+            blocks = preferences(algorithm, weights, images, labels, self.settings.over_images, federation.chunk)
             for block, matrix in blocks.items():
                 to_mean = distances(matrix, self.settings.negative == "kept")
                 pairs = zip(top_classes(matrix).tolist(), to_mean.tolist(), strict=True)
@@ -64,13 +67,13 @@ class Study(RoundsStudy):
 
 
 def preferences(
-    algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor, mean: bool = True, chunk: int = 100
+    algorithm: FedAvg, weights: Weights, images: Tensor, labels: Tensor, over_images: OverImages = "mean", chunk: int = 100
 ) -> dict[str, Tensor]:
     """Return the preferences of Eq. 2, (units, classes) in float64, by block without the head.
 
     Args:
         images: (N, C, H, W) with labels (N,). A class without images has preferences of 0.
-        mean: average over the images of a class; else sum.
+        over_images: how the images of a class are combined.
 
     Raises UserError for a task without scores of classes.
     """
@@ -78,7 +81,7 @@ def preferences(
 
     task = algorithm.task
     task.require_class_scores("study preferences")
-    totals: dict[str, Tensor] = {}
+    sums: dict[str, list[Tensor]] = {}  # by block, sums over images by class: (classes, units, positions) each
     for batch, truth in zip(images.split(chunk), labels.split(chunk), strict=True):
         with torch.enable_grad():  # from the images on, so that every block has a gradient
             outputs = algorithm.forward(weights, batch.detach().requires_grad_())
@@ -86,13 +89,15 @@ def preferences(
             chosen = outputs.logits.gather(1, truth[:, None]).sum()
             gradients = torch.autograd.grad(chosen, list(blocks.values())) if blocks else ()
         for (name, activation), gradient in zip(blocks.items(), gradients, strict=True):
-            products = (activation.detach() * gradient).double()
-            if gradient.dim() > 2:
-                products = products.flatten(2).sum(2)
-            zeros = torch.zeros(task.classes, products.shape[1], dtype=torch.float64, device=gradient.device)
-            totals.setdefault(name, zeros).index_add_(0, truth, products)
-    counts = labels.bincount(minlength=task.classes).clamp(min=1) if mean else labels.new_ones(task.classes)
-    return {name: (total / counts[:, None]).T for name, total in totals.items()}
+            factors = [tensor.detach().double().reshape(*tensor.shape[:2], -1) for tensor in (activation, gradient)]
+            terms = factors if over_images == "mean_mean" else [(factors[0] * factors[1]).sum(2, keepdim=True)]
+            zeros = [term.new_zeros(task.classes, *term.shape[1:]) for term in terms]
+            for total, term in zip(sums.setdefault(name, zeros), terms, strict=True):
+                total.index_add_(0, truth, term)
+    counts = labels.bincount(minlength=task.classes).clamp(min=1)[:, None, None]
+    divisor = torch.ones_like(counts) if over_images == "sum" else counts
+    means = {name: [total / divisor for total in totals] for name, totals in sums.items()}
+    return {name: functools.reduce(torch.mul, factors).sum(2).T for name, factors in means.items()}
 
 
 def top_classes(preferences: Tensor) -> Tensor:
