@@ -388,7 +388,7 @@ def test_bars_of_a_study_use_its_rows(evidence):
     """FedMMD's divergences are 3 where FedAvg's are 4, a quarter below."""
     found = studied([{"round": 1}])
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
-    asked = {"title": "t", "kind": "bars", "panels": ["first"], "quantity": {"kind": "lower_divergence", "baseline": "FedAvg"}}
+    asked = {"title": "t", "kind": "bars", "panels": ["first"], "quantity": {"kind": "divergence", "baseline": "FedAvg"}}
     changed = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
     axes = _layout.compose(spec.parse_artifact("figures", asked, "test"), changed).axes[0]
     assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])

@@ -81,6 +81,25 @@ def test_rounds_to(arrivals, status, reasons, ours):
     assert not late or found.reasons[0].seeds == late
 
 
+def test_savings_of_two_experiments():
+    """Half of FedAvg's rounds are saved here, a fifth there; where a seed misses the target nothing is decided."""
+    cell = SAVING | {"than": "other", "than_target": 0.8}
+    here = {"method": seeds([10, 10, 11]), "baseline": seeds([20, 20, 20])}
+    there = made({"FedMMD": seeds([8, 8, 8]), "FedAvg": seeds([10, 10, 10])})
+    larger = verdict(cell, **here, reported="larger", others=[there])
+    assert larger.status == REPRODUCED and larger.ours.mean == pytest.approx((0.5 + 0.5 + 0.45) / 3 - 0.2)
+    late = made({"FedMMD": seeds([8, 8, None]), "FedAvg": seeds([10, 10, 10])})
+    assert verdict(cell, **here, reported="larger", others=[late]).status == UNDECIDED
+    with pytest.raises(UserError, match="reported: expected 'larger' for a quantity"):
+        claim(cell | {"series": "FedMMD", "baseline": "FedAvg"}, reported=0.5)
+
+
+@pytest.mark.parametrize(("rounds", "status"), [((12, 13, 12), REPRODUCED), ((6, 7, 6), NOT), ((5, 15, 10), UNDECIDED)])
+def test_later_than_a_round(rounds, status):
+    cell = {"kind": "rounds_to_plateau", "within": 0.01, "after": 9}
+    assert verdict(cell, seeds(rounds), reported="later").status == status
+
+
 HALF = {"reported": 0.5, "tolerance": 0.1}
 
 
@@ -565,7 +584,7 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
     (NEVER, 0.987, "98.7 %", "98.7 points"),
     ({"kind": "epochs"}, 7, "7.0 epochs", "7.0 epochs"),
     ({"kind": "epochs", "baseline": "b"}, 0.1, "10.0 %", "10.0 points"),
-    ({"kind": "lower_divergence", "baseline": "b"}, 0.5, "+50.0 %", "50.0 points"),
+    ({"kind": "divergence", "baseline": "b"}, 0.5, "+50.0 %", "50.0 points"),
 ])  # fmt: skip
 def test_how_values_are_shown(cell, value, text, gap):
     unit = quantities.parse_quantity({"series": "a"} | cell, "test").unit(MEASURES["test_accuracy"])

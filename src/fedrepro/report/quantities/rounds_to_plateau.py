@@ -1,5 +1,5 @@
 """The rounds until a series has converged: the first round whose value, averaged over `smooth` measured rounds, is at most
-`within` worse than the best one."""
+`within` worse than the best one. A claim may report that it is "later" than round `after`."""
 
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.metrics import Measure
@@ -7,12 +7,20 @@ from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import ROUNDS, Unit, difference_unit_name, display_factor
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason
-from fedrepro.report.statistics import Curve
+from fedrepro.report.statistics import Curve, Estimate, estimate
 
 
 class Quantity(base.CurveQuantity):
     within: NonNegative
     smooth: Count = 1
+    after: Count | None = None
+
+    @property
+    def expected(self) -> dict[str, base.Expected]:
+        return {} if self.after is None else {"later": base.Expected()}
+
+    def contrasts(self, view: ExperimentView) -> list[Estimate]:
+        return [estimate([value - (self.after or 0) for value in self.values(view)])]
 
     def unit(self, measure: Measure) -> Unit:
         return ROUNDS

@@ -133,6 +133,8 @@ def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView)
     margins = [quantity.target_margins(view, label) for label in quantity.labels]
     if not view.comparable and all(max(seeds) < -EPSILON for seeds in margins):
         return Status.NOT_COMPARED, []  # the target is out of reach at this scale
+    if claim.expected:  # a comparison of two savings
+        return Status.UNDECIDED, []
     sides = [estimate(seeds).side() for seeds in margins]
     if 0 in sides:
         return Status.UNDECIDED, _one_seed_reasons(min(map(len, margins)))

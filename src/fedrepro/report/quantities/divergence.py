@@ -1,0 +1,127 @@
+"""The divergence of activations between devices, relative to another: divergence(series) / divergence(other) - 1, each the mean
+over rounds (up to `until`) and devices. The other is a `baseline` series, or the same series in the experiment `than`. A claim
+may report that it is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
+
+Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are equal,
+and one that predicts a single class. The latter has the same accuracy in the last rounds of all seeds of `learned`, the
+experiment that measures the accuracies."""
+
+from statistics import fmean
+from typing import ClassVar
+
+from pydantic import model_validator
+
+from fedrepro.config.types import Count
+from fedrepro.core.metrics import Measure
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, results_name
+from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.numbers import CHANGE, Unit, format_target
+from fedrepro.report.quantities import base
+from fedrepro.report.reasons import Reason, ReasonKind, make_reason
+from fedrepro.report.statistics import ROUNDING
+
+STUDY = "activations"
+LAST_ROUNDS = 10  # of `learned`, in which the accuracy is constant if one class is predicted
+
+
+class Quantity(base.Quantity):
+    baseline: str | None = None
+    than: str | None = None
+    until: Count | None = None
+    learned: str | None = None
+    study: ClassVar = STUDY
+
+    @model_validator(mode="after")
+    def _one_other(self) -> "Quantity":
+        if (self.baseline is None) == (self.than is None):
+            raise ValueError("a quantity of kind divergence needs baseline or than (one of them)")
+        return self
+
+    @property
+    def contrast(self) -> bool:
+        return self.baseline is not None
+
+    @property
+    def expected(self) -> dict[str, base.Expected]:
+        return {"lower": base.Expected(sign=-1)} if self.baseline else {"higher": base.Expected()}
+
+    @property
+    def reports_number(self) -> bool:
+        return False
+
+    def unit(self, measure: Measure) -> Unit:
+        return CHANGE
+
+    def label(self, measure: Measure) -> str:
+        return f"divergence above {self.baseline}'s (%)" if self.baseline else "divergence above the other set-up's (%)"
+
+    @property
+    def other_experiments(self) -> list[str]:
+        return [*([results_name(self.than, STUDY)] if self.than else []), *self.unshown_experiments]
+
+    @property
+    def unshown_experiments(self) -> list[str]:
+        return [self.learned] if self.learned else []
+
+    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
+        super().check(checker, ref)
+        if self.than:
+            checker.at("than").check_study(self.than, STUDY, self.labels)
+        if self.learned:
+            checker.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
+
+    def _compared(self, view: ExperimentView) -> list[tuple[ExperimentView, str]]:
+        """Return the two series whose divergences are compared, each with the view of its experiment."""
+        other = (view, self.baseline) if self.baseline else (view.sibling(self.other_experiments[0]), self.series)
+        return [(view, self.series), other]
+
+    def diverged(self, view: ExperimentView) -> list[Reason]:
+        there = [] if self.baseline else super().diverged(self._compared(view)[1][0])
+        return super().diverged(view) + there
+
+    def missing(self, view: ExperimentView) -> list[Reason]:
+        compared = self._compared(view)
+        means = [_means(*each, self.until) for each in compared]
+        if unmeasured := [label for (_, label), seeds in zip(compared, means, strict=True) if not seeds]:
+            return [make_reason(ReasonKind.UNMEASURED, what="activations", series=unmeasured)]
+        if equal := [label for each, label in compared if _equal(each, label, self.until)]:
+            return [make_reason(ReasonKind.DEAD, series=equal)]
+        constant = [reason for label in self.labels for reason in _constant(view, label, self.learned)]
+        names = self.labels if self.baseline else [f"{self.series} in {each.key}" for each, _ in compared]
+        return constant or base.unpaired_seeds(dict(zip(names, means, strict=True)))
+
+    def values(self, view: ExperimentView) -> list[float]:
+        series, other = (_means(*each, self.until) for each in self._compared(view))
+        return [series[seed] / other[seed] - 1 for seed in sorted(series)]
+
+
+def _means(view: ExperimentView, label: str, until: int | None) -> dict[int, float]:
+    """Return seed -> mean divergence."""
+    return {seed: fmean(values) for seed, values in _divergences(view, label, until).items()}
+
+
+def _equal(view: ExperimentView, label: str, until: int | None) -> bool:
+    """Return whether in most rounds of some seed the activations do not differ between devices."""
+    seeds = _divergences(view, label, until).values()
+    return any(2 * sum(value < ROUNDING for value in values) > len(values) for values in seeds)
+
+
+def _constant(view: ExperimentView, label: str, learned: str | None) -> list[Reason]:
+    """Return a reason if the networks of a series predict a single class; two seeds are needed to see it."""
+    if learned is None:
+        return []
+    accuracies = view.sibling(learned)
+    ends = [value for curve in accuracies.curves(label).values() for _, value in curve[-LAST_ROUNDS:]]
+    if len(ends) < 2 * LAST_ROUNDS or max(ends) - min(ends) > ROUNDING:
+        return []
+    accuracy = format_target(accuracies.measure, ends[0])
+    return [make_reason(ReasonKind.ONE_CLASS, series=label, value=accuracy, rounds=LAST_ROUNDS)]
+
+
+def _divergences(view: ExperimentView, label: str, until: int | None) -> dict[int, list[float]]:
+    """Return seed -> divergence of each device in each round up to `until`."""
+    divergences: dict[int, list[float]] = {}
+    for row in view.results.rows_without_diverged(label):
+        if until is None or int(row["round"]) <= until:
+            divergences.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
+    return divergences
