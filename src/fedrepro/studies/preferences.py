@@ -4,8 +4,10 @@ Yu et al. 2020 (Psi-Net), Eq. 2: a unit's preference for class c is p_c = A dZ_c
 unit's activation and Z_c the score of the class; here it is summed over the positions of a map. Eq. 5: a layer's total variance
 is the mean distance of its units' preferences, each divided by its sum, from their mean. Eq. 2 sums over images (`sum`). The
 text of the paper averages: the products (`mean`), which differ from the sum if classes are unequal in size; or, to the letter,
-activations and gradients each (`mean_mean`), so that p_c is the product of two means at each position. Negative preferences would make the division of Eq. 5 unstable
-and count as 0 (with `negative: kept` they are kept, for units whose sum is positive). A unit without positive preferences has
+activations and gradients each (`mean_mean`), so that p_c is the product of two means at each position.
+
+Negative preferences would make the division of Eq. 5 unstable and count as 0 (with `negative: kept` they are kept, for units
+whose sum is positive). A unit without positive preferences has
 no top class and does not count in the variance. It is a dead unit, or one that lowers the score of every class that it
 influences. In groups of one class a unit influences only the group's, so that it has this top class or none, whatever it
 learnt.
