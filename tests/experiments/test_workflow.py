@@ -112,7 +112,7 @@ def test_targets_name_their_files():
     work = made()
     assert work.targets.keys() == TARGETS
     assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in work.runs}
-    assert work.targets["f1"] == [f"reports/quick/p/figures/f1.{ending}" for ending in ("pdf", "png", "csv")]
+    assert work.targets["f1"] == [f"reports/quick/p/figures/f1.{ending}" for ending in ("svg", "pdf", "png", "csv")]
     assert set(work.targets["f1"]) < set(work.targets["p"]) == set(work.reports.files("p"))
     assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
 

@@ -226,7 +226,7 @@ def test_a_legend_lists_references_after_the_series(paper, evidence):
 
 
 @pytest.mark.parametrize(
-    ("name", "columns"), [("a name", 3), ("a name of some length", 2), ("a name that fills most of its line, no less", 1)]
+    ("name", "columns"), [("a name", 3), ("a name of length", 2), ("a name that fills most of its line, no less", 1)]
 )
 def test_a_legend_has_as_many_columns_as_fit(name, columns):
     _layout.set_print_style()
@@ -762,8 +762,8 @@ def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
         with _layout.matplotlib.rc_context(options):
             _layout.set_print_style()
             _partition_heatmap.heatmap(np.ones((3, 2), int), ["a", "b"], "t").savefig(folder / "map.png")
-        made.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.p[dn]*"))})
-    assert list(made[0]) == ["alone.pdf", "alone.png", "map.png"] and made[0] == made[1]
+        made.append({path.name: path.read_bytes() for path in sorted(folder.rglob("*.[ps][dnv]*"))})
+    assert list(made[0]) == ["alone.pdf", "alone.png", "alone.svg", "map.png"] and made[0] == made[1]
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():

@@ -319,7 +319,9 @@ def test_a_report_of_what_was_not_run(tmp_path):
     artifacts.write_artifacts(given, given.artifacts, tmp_path / "p")
     build.write_documents({"p": given}, tmp_path, {})
     text = (tmp_path / "report.tex").read_text(encoding="utf-8")
-    assert r"\item" not in text and r"\includegraphics" not in text
+    assert r"\ref" not in text and r"\includegraphics" not in text and "Not run at this scale: 5 of 5 figures" in text
+    verdicts = (tmp_path / "p" / "tables" / "verdicts.tex").read_text(encoding="utf-8")
+    assert verdicts.strip() == "Claims without a verdict: 1 not run."
     if pdf.is_available():
         pdf.typeset(tmp_path / "report.tex")
 

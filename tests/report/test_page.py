@@ -142,13 +142,13 @@ def test_what_is_not_judged_comes_last_and_folded(tags):
 def test_each_figure_says_how_it_is_remade(site, tags):
     text = tags["fedmmd"].text
     for words in (
-        "Remake it uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper Files PNG · CSV",
+        "Remake it uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper Files SVG · CSV",
         "Remake it uv run snakemake --cores 2 fedmmd_table1 --config scale=paper report_only=true Files CSV",
         "Run it uv run snakemake --cores 2 fedmmd_fig2_part --config scale=paper Claim",
     ):
         assert words in text
     addresses = tags["fedmmd"].all("a", "href")
-    assert {"figures/fig1a.png", "figures/fig1a.csv", "tables/table1.csv"} <= set(addresses)
+    assert {"figures/fig1a.svg", "figures/fig1a.csv", "tables/table1.csv"} <= set(addresses)
     assert "../../../results/runs/fedmmd/mnist-fedavg-s0-0123456789abcdef/" in addresses
 
 

@@ -228,11 +228,12 @@ def legend(picture) -> list[str]:
 
 
 def test_figure_files(reports):
-    pdf, png = ((reports / "p" / "figures" / f"one.{ext}").read_bytes() for ext in ("pdf", "png"))
+    pdf, png, svg = ((reports / "p" / "figures" / f"one.{ext}").read_bytes() for ext in ("pdf", "png", "svg"))
     assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG")
     assert b"/Type3" not in pdf and b"/FontFile2" in pdf
     width = float(re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)[1])
-    assert width == pytest.approx(72 * _layout.COLUMN_WIDTH, abs=0.1) and int.from_bytes(png[16:20], "big") == 660
+    assert width == pytest.approx(72 * _layout.COLUMN_WIDTH, abs=0.1) and int.from_bytes(png[16:20], "big") == 634
+    assert b'width="228.24pt"' in svg and b">FedMMD</text>" in svg and b"Verdana, sans-serif" in svg
     first, *_, last = rows(reports / "p" / "figures" / "one.csv")
     assert first == {"series": "FedMMD", "round": "0", "mean": "50", "sd": "0", "seeds": "2"}
     assert last == {"series": "L2", "round": "20", "mean": "95", "sd": "", "seeds": "1"}
@@ -480,7 +481,8 @@ def test_report_tex_is_balanced(reports):
     assert r"$\mu$\_1 $\le$ $\mathdollar$5 \textasciitilde{} \#3 \textasciicircum{}2 \textbackslash{} back" in text
     for path in re.findall(r"\\(?:input|includegraphics){([^}]+)}", text):
         assert (reports / path).exists(), path
-    assert "scale paper" in text and "left for the next scale (about 1,200 core hours)" in text
+    assert "Of 2 claims, 1 are tested at this scale: 0 supported, 0 contradicted, 1 open." in text
+    assert "Not run at this scale: 1 of 4 figures and tables." in text
 
 
 def stand_in(folder: Path, name: str, script: str) -> Path:

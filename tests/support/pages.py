@@ -80,7 +80,7 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
     shown = artifacts.available_artifacts(given, artifacts.load_paper_data(given, place))
     artifacts.write_artifacts(given, ["fig1a", *(key for key in shown if key not in given.figures)], place)
     for name in (key for key in shown if key in given.figures and key != "fig1a"):
-        for ending in ("pdf", "png", "csv"):
+        for ending in ("svg", "pdf", "png", "csv"):
             shutil.copyfile(place / f"figures/fig1a.{ending}", place / f"figures/{name}.{ending}")
     for key in papers:
         if key != papers[0]:

@@ -14,11 +14,11 @@ from fedrepro.report.statistics import Estimate, benjamini_hochberg, holm
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
 from fedrepro.report.verdicts.decide import Verdict, decide, shared_variances
-from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, UNJUDGED
 from fedrepro.report.verdicts.summary import VERDICTS
 
 ARTIFACT_FOLDERS = {
-    "figures": ("pdf", "png", "csv"),
+    "figures": ("svg", "pdf", "png", "csv"),
     "tables": ("csv", "tex", "json"),
     "data": ("csv", "json"),
 }  # below a paper's folder
@@ -32,7 +32,7 @@ VERDICT_FIELDS = (
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
 NUMBERS_FILE = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, written with the verdicts
-COLUMN_SHARES = (0.29, 0.11, 0.15, 0.1, 0.22)  # of the line width, for the columns of the table of verdicts
+COLUMN_SHARES = (0.24, 0.09, 0.13, 0.09, 0.32)  # of the line width, for the columns of the table of verdicts
 
 
 def available_artifacts(spec: Paper, evidence: PaperData) -> list[str]:
@@ -45,7 +45,8 @@ def available_artifacts(spec: Paper, evidence: PaperData) -> list[str]:
 def artifact_files(spec: Paper, key: str) -> list[str]:
     """Return the files of an artifact, relative to the paper's folder."""
     if key in spec.figures:
-        return [f"figures/{key}.{ending}" for ending in ("pdf", "png", *["csv"] * spec.figures[key].has_csv)]
+        endings = [ending for ending in ARTIFACT_FOLDERS["figures"] if ending != "csv" or spec.figures[key].has_csv]
+        return [f"figures/{key}.{ending}" for ending in endings]
     if key == VERDICTS:
         return [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS_FILE]
     return [f"tables/{key}.{ending}" for ending in TABLE_ENDINGS]
@@ -86,7 +87,7 @@ def remove_unexpected(expected: Iterable[str], folder: Path) -> None:
 
 
 def draw_figure(spec: Paper, key: str, evidence: PaperData, folder: Path) -> None:
-    """Write `figures/<key>.pdf` and `.png`, and the numbers in it as `.csv`."""
+    """Write `figures/<key>.svg`, `.pdf` and `.png`, and the numbers in it as `.csv`."""
     from fedrepro.report.figures import _layout  # tables and verdicts need no matplotlib
 
     _layout.set_print_style()
@@ -143,12 +144,14 @@ def write_verdicts(spec: Paper, key: str, evidence: PaperData, folder: Path) -> 
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [evidence.results[name] for name in spec.sources([key])]
     paper, source = results[0].latex_name if results else folder.name, gathered.provenance_text(results)
-    if records:
-        rows = [[str(record[name]) for name in LATEX_FIELDS] for record in records]
+    judged, unjudged = ([one for one in records if (one["verdict"] in UNJUDGED) == left] for left in (False, True))
+    text = "" if records else f"{NO_CLAIM if spec.claims else NONE_LISTED}\n"
+    if judged:
+        rows = [[str(record[name]) for name in LATEX_FIELDS] for record in judged]
         columns, caption = [name.capitalize() for name in LATEX_FIELDS], f"Verdicts on what the paper claims: {spec.title}."
         text = _latex.long_table(columns, rows, COLUMN_SHARES, caption, f"tab:{paper}-{key}", source)
-    else:
-        text = f"{NO_CLAIM if spec.claims else NONE_LISTED}\n"
+    if unjudged:
+        text += f"\nClaims without a verdict: {summary.format_counts(summary.tally(unjudged))}.\n"
     (out / f"{key}.tex").write_text(text, encoding="utf-8")
     (folder / NUMBERS_FILE).write_text(latex_macros.macros(paper, verdicts, source), encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """Numbers over seeds in the unit of their measure, and their formatting."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,7 @@ from fedrepro.core.metrics import Measure
 from fedrepro.report.statistics import Estimate, estimate
 
 NO_VALUE, MINUS = "-", "\N{MINUS SIGN}"
+HYPHEN = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # that is a minus sign
 SCORE_NAMES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
 
 
@@ -38,8 +40,7 @@ class Number:
     def __str__(self) -> str:
         interval = f" ± {self.half_width_text}" if self.half_width_text else ""
         qualifier = f" ({self.qualifier})" if self.qualifier else ""
-        value = self.value_text.replace("-", MINUS) if self.value is not None else self.value_text
-        return f"{value}{interval}{qualifier}"
+        return with_minus_signs(f"{self.value_text}{interval}{qualifier}")
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ PERCENT = Unit("%", "points", 100, 1)
 CHANGE = Unit("%", "points", 100, 1, signed=True)  # relative to a baseline
 ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
 POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", extra_digits=1, signed=True)
+
+
+def with_minus_signs(text: str) -> str:
+    """Return a text with minus signs in place of the hyphens of its numbers."""
+    return HYPHEN.sub(MINUS, text)
 
 
 def measure_unit(measure: Measure) -> Unit:

@@ -84,7 +84,7 @@ def collect(key: str, spec: Paper, folder: Path, hours: Mapping[str, float]) -> 
 
 def _table(key: str, table: Table, evidence: PaperData) -> dict[str, Any]:
     """Return a table as a record. The first of its `rows` holds the column titles; `best` are the bold numbers as (row,
-    column), both from 0; `numeric` says for each column whether it holds numbers."""
+    column), both from 0; `numeric` says for each column whether it holds numbers; `paper_rows` hold the paper's values."""
     grid = table.build(evidence).folded()
     return {
         "key": key,
@@ -92,6 +92,7 @@ def _table(key: str, table: Table, evidence: PaperData) -> dict[str, Any]:
         "remark": table.description(evidence),
         "rows": [grid.columns, *grid.text_rows()],
         "best": grid.best_cells,
+        "paper_rows": grid.paper_rows,
         "numeric": [grid.is_numeric(column) for column in grid.columns],
         "panels": {evidence.panel(ref).name: ref.experiment for ref in table.panels},
     }

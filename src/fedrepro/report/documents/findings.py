@@ -24,7 +24,7 @@ TESTED = {status for statuses in ANSWERS.values() for status in statuses}
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim that was tested at one scale."""
+    """A claim at one scale."""
 
     paper: str
     scale: str
@@ -53,14 +53,19 @@ def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]
 
     The first claim over the most panels comes first: it answers whether the method beats FedAvg.
     """
+    scales = list(scales)
+    verdicts = {(paper, scale): summary.read_verdicts(reports / scale / paper) for paper in papers for scale in scales}
+    return by_method(Finding(*of, record) for of, records in verdicts.items() for record in records)
+
+
+def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the tested headline claims among some verdicts, by method, those over the most panels first."""
     findings: dict[str, list[Finding]] = {}
-    for paper in papers:
-        for scale in scales:
-            for record in summary.read_verdicts(reports / scale / paper):
-                if record.get("headline"):
-                    findings.setdefault(record["headline"], [])
-                if record.get("headline") and record["verdict"] in TESTED:
-                    findings[record["headline"]].append(Finding(paper, scale, record))
+    for finding in verdicts:
+        if method := finding.record.get("headline"):
+            findings.setdefault(method, [])
+            if finding.record["verdict"] in TESTED:
+                findings[method].append(finding)
     for tested_claims in findings.values():
         tested_claims.sort(key=lambda finding: -finding.record["panels"])
     return findings

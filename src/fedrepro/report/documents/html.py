@@ -15,8 +15,9 @@ from fedrepro.report.documents import page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
+from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.settings_table import collect_settings
-from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD, UNJUDGED
 from fedrepro.report.verdicts.summary import LEVEL, PAPER, multiple_testing_note, summary, tally
 
 
@@ -34,7 +35,7 @@ def write(papers: list[PaperContent], folder: Path) -> None:
         "level": LEVEL,
         "no_claim": NO_CLAIM,
         "none_listed": NONE_LISTED,
-        "unjudged_statuses": page_view.UNJUDGED,
+        "unjudged_statuses": UNJUDGED,
         "version": gathered.version_text(),
     }
     functions = (
@@ -63,5 +64,6 @@ def write(papers: list[PaperContent], folder: Path) -> None:
 
 
 def with_no_break_spaces(text: str) -> str:
-    """Prevent line breaks before a percent sign, after ±, and within short brackets."""
-    return re.sub(r" (?=%)|(?<=±) |(?<=\(\d) |(?<=\(n) | (?=\d+\))", "\N{NO-BREAK SPACE}", text)
+    """Prevent line breaks before a percent sign, after ±, and within short brackets; print minus signs."""
+    pattern = r" (?=%)|(?<=±) |(?<=\(\d) |(?<=\(n) | (?=\d+\))"
+    return re.sub(pattern, "\N{NO-BREAK SPACE}", with_minus_signs(text))

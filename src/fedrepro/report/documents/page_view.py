@@ -1,7 +1,6 @@
 """The data of a paper's page: each figure and table with its state, claims, files, and the command that makes it."""
 
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +12,14 @@ from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.findings import TESTED, Finding
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
-from fedrepro.report.verdicts.rules import RULES, Status
+from fedrepro.report.verdicts.rules import RULES, UNJUDGED
 from fedrepro.report.verdicts.summary import PAPER, US, claimed_by, tally
 from fedrepro.runs.reasons import MissingKind, MissingReason
 
 Claim = TypeVar("Claim", bound=Mapping[str, str])  # a record of verdicts.json
-UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
-BROAD = 1000  # pixels; pictures over both columns of an article have a width of 1400, over one column 660
-TITLES = {".png": "PNG", ".csv": "CSV"}  # of the files that are committed
+PIXELS_PER_POINT = 200 / 72  # at which type of 8 pt is easy to read on a screen
+BROAD = 1000  # pixels; pictures over both columns of an article have a width of 1300, over one column 634
+TITLES = {".svg": "SVG", ".csv": "CSV"}  # of the files that are committed
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,7 @@ class ArtifactView:
     panels: dict[str, str] = field(default_factory=dict)
     numeric: list[bool] = field(default_factory=list)
     best: list[tuple[int, int]] = field(default_factory=list)
+    paper_rows: frozenset[int] = frozenset()
 
     @property
     def kind(self) -> str:
@@ -151,7 +151,7 @@ def paper_view(content: PaperContent) -> PaperView:
         return ArtifactView(skipped=reason, cost=cost, command=make, **fields)
 
     figures = [made_view(item, picture=image_attributes(content, item)) for item in content.figures]
-    columns = ("rows", "panels", "numeric", "best")
+    columns = ("rows", "panels", "numeric", "best", "paper_rows")
     tables = [made_view(item, **{name: item[name] for name in columns}) for item in content.tables]
     absent = [absent_view(key, *reason) for key, reason in content.not_shown.items()]
     return PaperView(content.key, spec, content.results, figures, tables, absent, scale, content.verdicts)
@@ -204,15 +204,17 @@ def file_links(spec: Paper, key: str) -> list[tuple[str, str]]:
 
 def image_attributes(content: PaperContent, item: dict[str, Any]) -> dict[str, Any]:
     """Return a figure's address, alternative text and size in pixels."""
-    name = f"figures/{item['key']}.png"
-    width, height = png_size(content.folder / name)
+    name = f"figures/{item['key']}.svg"
+    width, height = svg_size(content.folder / name)
     return {"src": name, "alt": f"{item['title']}: {item['shows']}", "width": width, "height": height, "broad": width > BROAD}
 
 
-def png_size(path: Path) -> tuple[int, int]:
-    """Return width and height of a PNG, from its header."""
-    with path.open("rb") as file:
-        return struct.unpack(">II", file.read(24)[16:])
+def svg_size(path: Path) -> tuple[int, int]:
+    """Return the width and height at which a page shows an SVG, in pixels."""
+    with path.open(encoding="utf-8") as file:
+        head = file.read(500)
+    width, height = (round(PIXELS_PER_POINT * float(size)) for size in re.findall(r'(?:width|height)="([\d.]+)pt"', head)[:2])
+    return width, height
 
 
 def sum_tallies(tallies: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -43,6 +43,7 @@ KINDS = {
     ".md": "text/markdown",
     ".pdf": "application/pdf",
     ".png": "image/png",
+    ".svg": "image/svg+xml",
     ".py": "text/x-python",
     ".tex": "application/x-tex",
     ".ipynb": "application/x-ipynb+json",

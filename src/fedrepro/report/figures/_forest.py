@@ -1,6 +1,5 @@
 """A forest plot of claimed differences: our intervals at each scale, next to what the papers report."""
 
-import io
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +31,6 @@ def draw(findings: Sequence[Any]) -> str:
         the SVG; it has no background, and light text where the reader's screen is dark.
     """
     _layout.set_print_style()
-    plt.rcParams.update({"svg.hashsalt": "fedrepro", "svg.fonttype": "none"})
     rows: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
         rows.setdefault((finding.paper, finding.record["key"]), []).append(finding)
@@ -65,12 +63,10 @@ def draw(findings: Sequence[Any]) -> str:
     axes.tick_params(axis="y", length=0)
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     drawing.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles) or 1, frameon=False)
-    file = io.StringIO()
-    drawing.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = _layout.svg(drawing, transparent=True)
     plt.close(drawing)
-    text = file.getvalue()
-    start, styles = text.index("<svg"), text.index("<defs>")
-    return text[start:styles] + DARK + text[styles:]
+    styles = text.index("<defs>")
+    return text[:styles] + DARK + text[styles:]
 
 
 def _limit(findings: Sequence[Any]) -> float | None:

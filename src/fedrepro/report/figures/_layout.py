@@ -1,5 +1,6 @@
 """Layout of figures at their printed size: axes for a grid of panels, titles, legend, and the files."""
 
+import io
 import math
 import textwrap
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from fedrepro.report.figures._style import PAPER_LABEL, TARGET_LABEL
 from fedrepro.report.figures.base import Figure, FigurePanel
 from fedrepro.report.inputs.panel import PaperData
 
-COLUMN_WIDTH, PAGE_WIDTH = 3.3, 7.0  # inches: one column of a two-column page, and both
+COLUMN_WIDTH, PAGE_WIDTH = 3.17, 6.5  # inches: one column of an article with two columns, and both
 MAX_SHARED_LENGTH = 1.3  # of an axis that panels share, as a multiple of the shortest panel's axis
 LEGEND_LINE = 0.15  # inches; the first two lines of a legend are part of a figure's height
 
@@ -38,6 +39,7 @@ def set_print_style() -> None:
     lengths |= {"axes.spines.top": False, "axes.spines.right": False, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6}
     # the font that comes with matplotlib: another installed font would change widths and bytes
     files = {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"}
+    files |= {"svg.hashsalt": "fedrepro", "svg.fonttype": "none"}
     sns.set_theme(context="paper", style="ticks", rc=text | lengths | files)
 
 
@@ -167,13 +169,22 @@ def disable_math(drawing: MatplotlibFigure | Legend) -> None:
             text.set_parse_math(False)
 
 
+def svg(drawing: MatplotlibFigure, transparent: bool = False) -> str:
+    """Return a drawing as SVG whose text is text, in another sans-serif font where the one of the layout is missing."""
+    file = io.StringIO()
+    drawing.savefig(file, format="svg", transparent=transparent, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = file.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    return text[text.index("<svg") :]
+
+
 def save(drawing: MatplotlibFigure, path: Path) -> None:
-    """Write `<path>.pdf` and `<path>.png`, without dates, so that the same numbers give the same bytes."""
+    """Write `<path>.svg`, `.pdf` and `.png`, without dates, so that the same numbers give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     engine = drawing.get_layout_engine()
     assert engine is not None  # `compose` asks for a layout
     engine.execute(drawing)
-    drawing.set_layout_engine("none")  # the layout above is for both files
+    drawing.set_layout_engine("none")  # the layout above is for all files
+    path.with_suffix(".svg").write_text(svg(drawing), encoding="utf-8")
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
     drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
     plt.close(drawing)

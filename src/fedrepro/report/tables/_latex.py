@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from unicodedata import combining, lookup, normalize
 
-from fedrepro.report.numbers import MINUS, NO_VALUE, Number
+from fedrepro.report.numbers import NO_VALUE, Number, with_minus_signs
 from fedrepro.report.tables._grid import PANEL, SERIES, TARGET, Grid, as_numbers
 
 SMALL = "alpha beta gamma delta epsilon zeta eta theta iota kappa lamda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
@@ -22,7 +22,6 @@ REPLACEMENTS |= {"<": "$<$", ">": "$>$", "[": "{[}", "|": r"\textbar{}"}  # behi
 REPLACEMENTS |= {"°": r"$^\circ$", "²": "$^2$", "³": "$^3$", "⁄": "/", "§": r"\S{}", "©": r"\copyright{}"}
 REPLACEMENTS |= {"–": "--", "—": "---", "…": r"\ldots{}", "“": "``", "”": "''", "’": "'"}
 REPLACEMENTS |= {"−": "$-$"} | {character: rf"$\{name}$" for character, name in MATHS.items()}
-HYPHEN = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # that is a minus sign
 ABBREVIATION = re.compile(r"\b(Figs?|Sect?|Eqs?|Tab)\. ")
 
 MAX_TITLE_LENGTH = 9  # characters on one line of a column title
@@ -242,7 +241,7 @@ def long_table(
 
 def escape(text: str) -> str:
     """Return plain text as LaTeX, with minus signs, and a space that neither breaks nor widens behind "Fig." and the like."""
-    return ABBREVIATION.sub(r"\1.~", "".join(map(_escaped, HYPHEN.sub(MINUS, str(text)))))
+    return ABBREVIATION.sub(r"\1.~", "".join(map(_escaped, with_minus_signs(str(text)))))
 
 
 def _escaped(character: str) -> str:

@@ -28,6 +28,7 @@ class Status(StrEnum):
     NOT_RUN = "not run"
 
 
+UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
 Judged = tuple[Status, list[Reason]]
 
 SPREAD = (

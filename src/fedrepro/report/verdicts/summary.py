@@ -20,7 +20,7 @@ def read_verdicts(folder: Path) -> list[dict[str, str]]:
     return read_records(path, "verdict") if path.exists() else []
 
 
-def tally(verdicts: Iterable[Mapping[str, str]]) -> dict[str, int]:
+def tally(verdicts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return status -> number of verdicts that have it, in the order of `RULES`."""
     counts = Counter(verdict["verdict"] for verdict in verdicts)
     return {status: counts[status] for status in RULES if counts[status]}
