@@ -38,10 +38,10 @@
       const stopped = active && !filtering;
       active = filtering;
       const matches = (text) => searched.every((word) => text.includes(word));
-      const matching = new Set();
+      const among = (chosen, own) => !chosen.length || chosen.includes(own);
+      const matching = new Set(), found = rows.filter(({ words: text }) => matches(text));
       let count = 0;
       for (const { row, group, words: text, verdict, by } of rows) {
-        const among = (chosen, own) => !chosen.length || chosen.includes(own);
         row.hidden = !(matches(text) && among(verdicts, verdict) && among(origins, by));
         if (!row.hidden) count += 1, matching.add(group);
       }
@@ -54,14 +54,25 @@
         else if (stopped) fold.open = fold.before;
       }
       for (const part of all("[data-part]")) part.hidden = active && !part.querySelector("[data-group]:not([hidden]), [data-for]:not([hidden])");
+      for (const button of buttons) {
+        const { verdict, by } = button.dataset;
+        const own = (row) => among(verdict ? [verdict] : verdicts, row.verdict) && among(by ? [by] : origins, row.by);
+        button.querySelector("b").textContent = found.filter(own).length; // as many as it would show alone
+      }
       named("the-count").value = active ? `${count} of ${rows.length} claims` : `${rows.length} claims`;
       named("the-nothing").hidden = count > 0;
     };
     const press = (button) => (button.ariaPressed = String(button.ariaPressed !== "true"));
-    buttons.forEach((button) => button.addEventListener("click", () => (press(button), update())));
+    const remember = () => { // in the address, so that a link to it opens the same claims
+      const pressed = buttons.filter((button) => button.ariaPressed === "true").flatMap(({ dataset }) => Object.entries(dataset));
+      const words = input.value.trim(), filters = new URLSearchParams(words ? [["q", words], ...pressed] : pressed);
+      history.replaceState(null, "", filters.size ? `?${filters}#the-filter` : location.pathname);
+    };
+    const change = () => (update(), remember());
+    buttons.forEach((button) => button.addEventListener("click", () => (press(button), change())));
     buttons.filter(({ dataset }) => ["verdict", "by"].some((what) => query.getAll(what).includes(dataset[what]))).forEach(press);
     input.value = query.get("q") || "";
-    input.addEventListener("input", update);
+    input.addEventListener("input", change);
     filter.hidden = false;
     update();
   }
