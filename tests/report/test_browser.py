@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import PAPERS, SAVES, build
+from fedrepro.report.statistics import estimate
+from support.pages import LABELS, PAPERS, REPORTED, SAVES, build, first
 
 sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
 PAGES = ("index.html", "fedmmd/index.html")
@@ -45,7 +46,12 @@ PALE = """() => {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    return build(tmp_path_factory.mktemp("seen"), list(PAPERS))
+    """The pages of scale paper, and the curves of a paper at scale small."""
+    scale = build(tmp_path_factory.mktemp("seen"), list(PAPERS))
+    other = scale.parent / "small" / "fedmmd" / "curves.js"
+    other.parent.mkdir(parents=True)
+    other.write_text((scale / "fedmmd/curves.js").read_text().replace('"paper/fedmmd"', '"small/fedmmd"'))
+    return scale
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +206,108 @@ def test_printed_it_is_text_and_figures(visit, tmp_path):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate(PALE) == []
     assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
+
+
+def test_the_address_holds_the_filter(visit):
+    page = visit("fedmmd/index.html")
+    page.get_by_label("Find a claim").fill("claim 1")
+    counted = page.locator("#the-filter button b").all_inner_texts()
+    assert sum(map(int, counted[:-2])) == sum(map(int, counted[-2:])) == page.locator(SHOWN).count() < 65
+    page.get_by_role("button", name="not run").click()
+    page.get_by_role("button", name="by the paper").click()
+    shown = page.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.id)")
+    assert shown and "q=claim+1&verdict=not+run&by=the+paper#the-filter" in page.url
+    again = visit(page.url.rsplit("/paper/", 1)[1])
+    assert again.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.id)") == shown
+    page.get_by_role("button", name="by the paper").click()
+    page.get_by_role("button", name="not run").click()
+    page.get_by_label("Find a claim").fill("")
+    assert page.url.endswith("fedmmd/index.html")
+
+
+def explore(page):
+    page.locator("#fig1a .explore").click()
+    page.locator("#fig1a .plot svg.marks").wait_for()
+    return page.locator("#fig1a .chart")
+
+
+def values(page, place: float) -> tuple[int, dict[str, str]]:
+    """Point at the chart, at a share of its width: the round, and the text of each line there."""
+    page.mouse.move(0, 0)
+    area = page.locator("#fig1a .plot svg.marks .concat_0_group .background").first
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    page.mouse.move(box["x"] + place * box["width"], box["y"] + box["height"] / 2)
+    tip = page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    rows = [row.locator("td").all_inner_texts() for row in tip.locator("tr").all()]
+    return int(tip.locator("b").inner_text().split()[1]), dict(rows)
+
+
+def expected(label: str, round: int, smooth: int = 1, minus: str | None = None) -> str:
+    """The mean of both seeds with its interval, in percent."""
+    results = first()
+    seeds = {seed: dict(curve) for seed, curve in results.curves(label, "test_accuracy").items()}
+    base = {seed: dict(curve) for seed, curve in results.curves(minus, "test_accuracy").items()} if minus else {}
+    rounds = range(round - smooth + 1, round + 1)
+    numbers = [
+        sum(100 * (curve[r] - (base[seed][r] if minus else 0)) for r in rounds) / smooth for seed, curve in seeds.items()
+    ]
+    found = estimate(numbers)
+    return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def test_the_chart_tells_the_values_of_a_round(visit):
+    page = visit("fedmmd/index.html")
+    assert page.evaluate("typeof vega") == "undefined"  # until it is asked for
+    chart = explore(page)
+    round, shown = values(page, 0.62)
+    assert shown == {label: expected(label, round) for label in LABELS} | {
+        f"{LABELS[1]}, in the paper": f"{100 * REPORTED[1][round]:.2f}"
+    }
+    chart.get_by_label("Smoothing").fill("4")
+    chart.get_by_label("Difference from").select_option(LABELS[1])
+    round, shown = values(page, 0.3)
+    assert shown == {label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]}
+
+
+def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
+    page = visit("fedmmd/index.html")
+    chart = explore(page)
+    lines = chart.locator(".plot svg.marks .concat_0_group .mark-line path")
+    assert lines.count() == 4
+    chart.get_by_role("checkbox", name="in the paper").uncheck()
+    chart.get_by_role("checkbox", name=LABELS[0]).uncheck()
+    assert set(values(page, 0.5)[1]) == set(LABELS[1:]) and lines.count() == 2
+    chart.get_by_role("checkbox", name=LABELS[0]).check()
+    chart.get_by_label("Spread").select_option("seeds")
+    assert set(values(page, 0.5)[1]) == set(LABELS)
+    assert lines.count() == 3 + 6 and chart.locator(".plot svg.marks .mark-area path").count() == 0
+    page.locator("#fig1a .explore").click()
+    assert not chart.is_visible()
+
+
+def test_another_scale_is_drawn_over_a_chart_and_rounds_are_cut(visit):
+    page = visit("fedmmd/index.html", scheme="dark")
+    chart = explore(page)
+    chart.get_by_label("Compare with").select_option("small|first")
+    round, shown = values(page, 0.62)
+    assert len(shown) == 7 and shown[f"{LABELS[0]} (First, scale small)"] == shown[LABELS[0]] == expected(LABELS[0], round)
+    strip = chart.locator(".plot svg.marks .concat_1_group .background").first.bounding_box()
+    page.mouse.move(strip["x"] + 0.52 * strip["width"], strip["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(strip["x"] + 0.98 * strip["width"], strip["y"] + 9, steps=3)
+    page.mouse.up()
+    assert values(page, 0.02)[0] == 11 and values(page, 0.98)[0] == 19
+    chart.get_by_label("logarithmic rounds").check()
+    chart.locator(".plot svg.marks").wait_for()
+    assert values(page, 0.02)[0] == 1 and values(page, 0.45)[0] == 4
+    assert page.evaluate(PALE) == []
+
+
+def test_without_scripts_all_is_there_but_the_charts(visit):
+    page = visit("fedmmd/index.html", script=False)
+    assert not page.locator(".explore, .chart, #the-filter").filter(visible=True).count()
+    assert page.locator("[data-for]").count() == 65 and page.locator("#fig1a img").is_visible()
+    page.locator("#the-absent > .fold > summary").click()
+    assert page.locator("#claim-c1").is_visible()

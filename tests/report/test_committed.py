@@ -42,7 +42,7 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
             for key in (key for key in keys if key in spec.figures):
                 artifacts.write_figure_csv(spec, key, artifacts.load_paper_data(spec, folder / paper), folder / paper)
         hours = {paper: cost.core_hours(group, paths) for paper, group in reports.unfinished.items()}
-        build.write_documents(reports.papers, folder, hours)
+        build.write_documents(reports.papers, folder, hours, reports.compared_scales)
         assert not paths.data.exists()
     return reports, folder
 
@@ -75,7 +75,7 @@ def test_every_artifact_is_there_and_no_other(made):
             for name in artifacts.artifact_files(spec, key)
             if not name.endswith(REDRAWN)
         }
-        assert files(folder) == {*expected, "index.html"}, ANEW.format(folder.parent.name)
+        assert files(folder) == {*expected, "index.html", "curves.js"}, ANEW.format(folder.parent.name)
 
 
 @needs_latex

@@ -252,7 +252,7 @@ def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, r
     expected = [name for key in SHOWN for name in artifacts.artifact_files(paper, key)] + artifacts.result_files(paper)
     artifacts.remove_unexpected(expected, folder)
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    assert there == {*expected, "index.html", "figures/notes.md"}
+    assert there == {*expected, "index.html", "curves.js", "figures/notes.md"}
 
 
 def test_a_curve_is_the_mean_in_percent():

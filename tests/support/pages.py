@@ -1,5 +1,6 @@
 """The pages of a scale, four papers with 260 claims, and the files that they are made of."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,8 @@ LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
 PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
 SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
 FIGURES = 12
+REPORTED = [list(range(21)), [round / 25 for round in range(21)]]  # the paper's curve of FedAvg
+SCRIPTS = Path(__file__).parents[2] / "reports/vega"
 
 
 def claims() -> dict[str, dict]:
@@ -45,12 +48,13 @@ def paper(title: str) -> dict:
     }
     tables = {"table1": {"title": "Rounds", **kinds}, "table2": {"title": "Never", **kinds, "panels": ["second"]}}
     shown = {"target": {"paper": 0.9, "quick": 0.9}}
-    values = {"title": title, "reference": "A. Uthor et al.", "experiments": {"first": shown, "second": shown}}
+    experiments = {"first": shown | {"reported": {LABELS[1]: "1a:FedAvg"}}, "second": shown}
+    values = {"title": title, "reference": "A. Uthor et al.", "experiments": experiments, "curves_from": "read from its PDF"}
     return values | {"figures": figures, "tables": tables, "claims": claims()}
 
 
 def read(folder: Path, key: str) -> Paper:
-    settings.place_paper(folder, paper(PAPERS[key]), key)
+    settings.place_paper(folder, paper(PAPERS[key]), key, json.dumps({"1a:FedAvg": REPORTED}))
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
     experiments = dict.fromkeys(("first", "second"), {"series": dict.fromkeys(LABELS, {})})
@@ -87,10 +91,11 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
             shutil.copytree(place, scale / key)
         for run in results["first"].runs():
             (folder / "results" / "runs" / key / run["run"]).mkdir(parents=True)
+    (folder / "reports/vega").symlink_to(SCRIPTS)
     compose(folder, scale)
     return scale
 
 
 def compose(folder: Path, scale: Path, hours: float = 1234.5) -> None:
     specs = {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}
-    page.write_documents(specs, scale, {key: {"second": hours} for key in specs})
+    page.write_documents(specs, scale, {key: {"second": hours} for key in specs}, ["paper", "small"])

@@ -6,7 +6,7 @@ rule page:
         [reports.files(paper) for paper in work.papers],
     output:
         f"{reports.folder}/index.html",
-        [f"{reports.folder}/{paper}/index.html" for paper in work.papers],
+        [f"{reports.folder}/{paper}/{name}" for paper in work.papers for name in ("index.html", "curves.js")],
         f"{reports.folder}/report.tex",
         f"{reports.folder}/metrics.json",
         reports.overview_files,

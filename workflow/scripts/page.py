@@ -13,6 +13,6 @@ with failures_logged(snakemake):
         from fedrepro.runs.paths import Paths
 
         hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
-    build.write_documents(params.papers, Path(params.folder), hours)
+    build.write_documents(params.papers, Path(params.folder), hours, params.scales)
     if params.scales:
         findings.write_findings(Path(params.folder).parent, params.papers, params.scales)

@@ -1,6 +1,6 @@
 """The documents of a scale over all papers: the pages, `report.tex`, and `metrics.json` for DVC."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedrepro.report.documents import html, latex_report
@@ -9,12 +9,14 @@ from fedrepro.report.documents.dvc_files import write_metrics
 from fedrepro.report.paper import Paper
 
 
-def write_documents(specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]]) -> None:
+def write_documents(
+    specs: Mapping[str, Paper], folder: Path, hours: Mapping[str, Mapping[str, float]], scales: Sequence[str] = ()
+) -> None:
     """Write all documents of a scale into `folder` (reports/<scale>), from the artifacts below it.
 
-    `hours`: paper -> experiment -> core hours of the runs that are not finished.
+    `hours`: paper -> experiment -> core hours of the runs that are not finished. `scales`: those whose curves can be compared.
     """
     papers = [collect(key, spec, folder / key, hours.get(key, {})) for key, spec in specs.items()]
-    html.write(papers, folder)
+    html.write(papers, folder, scales)
     latex_report.write(papers, folder)
     write_metrics(papers, folder)

@@ -1,17 +1,19 @@
 """The HTML pages of a scale: `reports/<scale>/index.html` over all papers, and `reports/<scale>/<paper>/index.html` for each.
 
-They need no server and no network. The script only filters and unfolds; without it everything is visible. Pictures are linked,
-not inlined: with four papers' pictures in them, pages of megabytes would be committed again with every change of a word. So a
-scale's folder must be copied as a whole. Pages hold no build date, so that the same runs give the same bytes.
+They need no server and no network. The scripts filter, unfold and draw charts (curves.py) with Vega-Lite, which is stored once,
+in `reports/vega`; without scripts all but the charts is visible. Pictures are linked, not inlined: with four papers' pictures
+in them, pages of megabytes would be committed again with every change of a word. So `reports` must be copied as a whole. Pages
+hold no build date, so that the same runs give the same bytes.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from markupsafe import Markup
 
-from fedrepro.report.documents import page_view
+from fedrepro.report.documents import curves, page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
@@ -21,8 +23,11 @@ from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD,
 from fedrepro.report.verdicts.summary import LEVEL, PAPER, multiple_testing_note, summary, tally
 
 
-def write(papers: list[PaperContent], folder: Path) -> None:
-    """Write the pages of all papers into `folder`, reports/<scale>."""
+def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) -> None:
+    """Write the pages of all papers into `folder`, reports/<scale>, and the curves that they explore.
+
+    `scales`: those whose curves a page can draw over its own.
+    """
     from fedrepro.report.figures import _forest  # imports matplotlib
 
     views = [page_view.paper_view(paper) for paper in papers]
@@ -57,9 +62,11 @@ def write(papers: list[PaperContent], folder: Path) -> None:
     shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")
-    for paper in views:
+    for content, paper in zip(papers, views, strict=True):
+        curves.write(content, folder / paper.key)
         forest = Markup(_forest.draw(paper.differences)) if paper.differences else ""
-        page = templates.get_template("paper.html.j2").render(shared | {"paper": paper, "forest": forest})
+        own = shared | {"paper": paper, "charts": curves.charts(content), "scales": scales}
+        page = templates.get_template("paper.html.j2").render(own | {"forest": forest})
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 
 

@@ -40,6 +40,7 @@ KINDS = {
     ".csv": "text/csv",
     ".html": "text/html",
     ".json": "application/json",
+    ".js": "text/javascript",
     ".md": "text/markdown",
     ".pdf": "application/pdf",
     ".png": "image/png",
@@ -72,9 +73,10 @@ def write(
     crate = Crate(f"fedrepro, scale {reports.name}")
     for paper, specification in papers.items():
         crate.add_paper(specification, gathered[paper], shown[paper], reports / paper)
-    pages = sorted(reports.rglob("index.html"))
+    pages = sorted([*reports.rglob("index.html"), *reports.rglob("curves.js")])
+    scripts = [crate.file(path) for path in sorted((reports.parent / "vega").glob("*"))]  # that draw the curves
     documents = [reports / name for name in DOCUMENTS if (reports / name).exists()]
-    crate.add_action("page", f"Documents of scale {reports.name}", [], dict.fromkeys([*documents, *pages]))
+    crate.add_action("page", f"Documents of scale {reports.name}", scripts, dict.fromkeys([*documents, *pages]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(out) as temporary:
