@@ -13,7 +13,8 @@ from fedrepro.config import registry, strict_yaml
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflow/schemas/*.json")}
-OURS = [ROOT / "params.yaml", *sorted(ROOT.glob("workflow/papers/*/*.yaml"))]
+CHOSEN = "chosen"  # written by a command, and read with a model of its own
+OURS = [ROOT / "params.yaml", *(path for path in sorted(ROOT.glob("workflow/papers/*/*.yaml")) if path.stem != CHOSEN)]
 MADE = {"settings": "params", "experiments": "experiments", "artifacts": "artifacts"}  # the others refer to these
 
 

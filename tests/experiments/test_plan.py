@@ -54,7 +54,7 @@ def test_experiments_on_unavailable_data_are_left_out(paths, tmp_path):
         (of("aptos"), "no folders aptos2019.*www.kaggle.com"),
         (of("emnist_letters", "mirror"), "gzip.zip is not there.*Put the files"),
     ):
-        assert found["one"].runs == () and found["one"].data_missing
+        assert found["one"].runs == () and found["one"].blocked
         assert re.search(words, found["one"].skipped.text)
         assert found["two"].skipped is None and len(found["two"].runs) == 4
     with pytest.raises(UserError, match="experiments.yaml: one: series.FedMMD: .*width: "):

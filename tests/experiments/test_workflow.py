@@ -14,7 +14,7 @@ from support.experiments import SETTINGS, finish
 from support.settings import PAPER, place, place_paper
 
 FIGURES = {"f1": {"title": "One", "experiment": "one"}, "f2": {"title": "Two", "experiment": "two"}}
-TARGETS = {"data", "train", "train_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdicts", "verdicts"}
+TARGETS = {"data", "train", "train_p", "tune", "tune_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdicts", "verdicts"}
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Project:
             return select_experiments(targets, planned, self.params)
 
         chosen = choose(self.plan(choose if fetch_data else None))
-        if not all(item.data_missing for item in chosen):  # then an error says it
+        if not all(item.blocked for item in chosen):  # then an error says it
             for warning in plan.warnings(chosen, self.params.active_scale.compare):
                 log.warning(warning)
         return chosen
@@ -118,7 +119,7 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     params, paths, chosen = project.params, project.paths, project.select(targets)
     if params.report_only:
         log.warning("%s: report_only: true trains nothing", project.file)
-    if chosen and all(item.data_missing for item in chosen):
+    if chosen and all(item.blocked for item in chosen):
         raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
     shared = {"mirror": params.mirror, "device": params.device_choice}
     training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
@@ -170,15 +171,46 @@ def _export(chosen: list, project: Project, path: Path) -> None:
     run_list.write(list(runs.values()), path, study_plan.by_run_folder(study_runs))
 
 
+def tune(options: argparse.Namespace) -> int:
+    """Run the trials of tuned series whose chosen values are not current, and write the chosen values."""
+    from fedrepro.experiments import trials
+
+    options.params = PARAMS
+    project = Project(options)
+    unknown = [paper for paper in options.papers if paper not in project.params.papers]
+    if unknown:
+        raise unknown_name("paper", unknown[0], project.params.papers)
+    papers = options.papers or list(project.params.papers)
+    planned = trials.plan_trials(project.params, project.paths, papers, fetch=True)
+    stale = [series for series in planned if series.stale]
+    sys.stdout.writelines(f"{series.location}: {series.stale}\n" for series in stale)
+    sys.stdout.flush()
+    if any(series.unfinished for series in stale):
+        overrides = [f"{key}={getattr(options, key)}" for key in ("scale", "data_mirror", "device") if getattr(options, key)]
+        targets = [f"tune_{paper}" for paper in dict.fromkeys(series.paper for series in stale)]
+        command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), *targets]
+        if code := subprocess.run([*command, *(["--config", *overrides] if overrides else [])]).returncode:
+            return code
+        planned = trials.plan_trials(project.params, project.paths, papers)
+    changed = trials.write_choices(planned, project.params)
+    sys.stdout.writelines(f"{path}: written\n" for path in changed)
+    if not changed:
+        sys.stdout.write("all chosen values are up to date\n" if planned else "no series is tuned at this scale\n")
+    return 0
+
+
 def keep(options: argparse.Namespace) -> int:
     """Copy finished runs to results/kept, and print them."""
-    from fedrepro.experiments import keep, plan
+    from fedrepro.experiments import keep, plan, trials
     from fedrepro.runs.kept import is_kept
 
     keep.recover(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
-    folders = keep.keep(chosen, project.paths)
+    names = {(item.paper, item.name) for item in chosen}
+    tuned = trials.plan_trials(project.params, project.paths, {paper for paper, _ in names})
+    tuned = [series for series in tuned if (series.paper, series.experiment) in names]
+    folders = keep.keep([*chosen, *plan.all_experiments(trials.as_plan(tuned))], project.paths)
     sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
     runs = plan.unique_runs(chosen)
     text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"

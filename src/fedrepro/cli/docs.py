@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.config import registry
-from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale
+from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale, Tuning, Validation
 from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
 
@@ -22,7 +22,9 @@ MODELS: tuple[tuple[str, type[Frozen]], ...] = (
     ("A scale", Scale),
     ("An experiment", Experiment),
     ("`proxy` of an experiment", Proxy),
-    ("`inputs` of an experiment", PixelScaling),
+    ("`pixel_scaling` of an experiment", PixelScaling),
+    ("`validation` of an experiment", Validation),
+    ("`tuning` of an experiment", Tuning),
 )
 KINDS = {
     "algorithms": "Methods, in `series`",

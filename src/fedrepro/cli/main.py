@@ -83,6 +83,7 @@ def parse_cores(text: str) -> int:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
+    "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
     "of": {
         **{"nargs": "?", "choices": ("settings", "experiments", "artifacts"), "default": "settings"},
@@ -97,7 +98,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--cores": {
         "type": parse_cores,
         "default": commands.available_cores(),
-        "help": "number of cores for which to estimate the time (default: all of this machine)",
+        "help": "number of cores to use, or for which to estimate the time (default: all of this machine)",
     },
     "--budget": {"type": parse_seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
     "--runs": {
@@ -114,6 +115,7 @@ COMMANDS = (  # name, function, options, help
     ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
     ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs", "train what is not finished"),
     ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
+    ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),
     ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),
     ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which DVC tracks"),
     ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),

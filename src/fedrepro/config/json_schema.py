@@ -33,15 +33,16 @@ def experiments_schema() -> Schema:
     del defs["Choice"]
     experiment.pop("required")
     properties = experiment["properties"]
-    for part in (defs["Proxy"], defs["PixelScaling"]["anyOf"][1]):
+    for part in (defs["Proxy"], defs["Validation"], defs["Tuning"], defs["PixelScaling"]["anyOf"][1]):
         part.pop("required")
     for key, kind in CHOICES.items():
         annotations = {name: properties[key][name] for name in ("default", "description") if name in properties[key]}
         properties[key] = {"$ref": f"#/$defs/{kind}"} | annotations
-    series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies")}
+    series = {key: value for key, value in properties.items() if key not in ("series", "seeds", "studies", "tuning")}
     defs |= {
         "overrides": object_schema(series),
-        "algorithms": _choice("algorithms", {"overrides": {"$ref": "#/$defs/overrides"}}),
+        "tune": {"type": "object", "additionalProperties": {"type": "array", "minItems": 1}},
+        "algorithms": _choice("algorithms", {key: {"$ref": f"#/$defs/{key}"} for key in ("overrides", "tune")}),
     }
     properties["series"]["additionalProperties"] = {"$ref": "#/$defs/algorithms"}
     studies = {

@@ -14,6 +14,7 @@ from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
+    RootModel,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -31,6 +32,7 @@ from fedrepro.config.types import (
     Frozen,
     Key,
     Listed,
+    MeasureName,
     Measures,
     NonNegative,
     Numbers,
@@ -47,7 +49,7 @@ from fedrepro.core.errors import UserError, unknown_name_message
 from fedrepro.core.metrics import MEASURES, USUAL
 
 PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
-EXPERIMENTS, SCALES = "experiments.yaml", "scales.yaml"
+EXPERIMENTS, SCALES, CHOSEN = "experiments.yaml", "scales.yaml", "chosen.yaml"
 MOVED = (
     f"papers, scales: the settings of papers moved to {PAPERS}. Move papers.<paper> to {PAPERS}/<paper>/{EXPERIMENTS} and "
     f"scales.<scale>.experiments.<paper> to <scale> in {PAPERS}/<paper>/{SCALES}; move an experiment with `like:` below the "
@@ -193,17 +195,49 @@ class RunConfig(Training):
         return PartitionConfig.model_validate(self.model_dump(include=set(PartitionConfig.model_fields)))
 
 
-class Experiment(Training):
-    """The settings of an experiment: a `Training` with series, seeds and studies.
+class Tuning(Frozen):
+    """How the values in `tune` of an experiment's series are chosen: equally for all of them, on validation images."""
 
-    An entry of `series` may override fields of the training for this series alone: `{name: fedavg, overrides: {lr: 0.01}}`.
+    budget: Count = Field(description="settings that are tried of a series, at most")
+    seeds: Seeds = Field(description="seeds of the trials, none of which the evaluation has")
+    by: MeasureName = Field("validation_accuracy", description="the validation measure that decides")
+    last: Count = Field(1, description="measured rounds at the end of a trial over which the measure is averaged")
+    sampler: Literal["grid", "random"] = Field(
+        "grid", description="grid: try every combination of values; random: as many, drawn without replacement, as the budget"
+    )
+
+
+class Chosen(Frozen):
+    """The outcome of a series' tuning, as in chosen.yaml."""
+
+    values: dict[str, Any]
+    score: float  # mean of `by` over the last rounds and the seeds
+    at_edge: tuple[str, ...]  # options whose chosen value is the smallest or the largest of the grid
+    trials: Count
+    budget: Count
+    by: MeasureName
+    grid: dict[str, list[Any]]
+    scores: tuple[float | None, ...]  # of the trials, in the order of the grid; None: diverged
+    settings: str  # digests of the settings, data and code of the trials
+    data: str
+    code: str
+
+
+class Experiment(Training):
+    """The settings of an experiment: a `Training` with series, seeds, studies and tuning.
+
+    An entry of `series` may override fields of the training for this series alone: `{name: fedavg, overrides: {lr: 0.01}}`. It
+    may name values to choose from, of the method's options and of fields of the training: `{name: fedprox, tune: {mu: [0.1, 1],
+    lr: [0.01, 0.1]}}`.
     """
 
     series: dict[str, Choice] = Field(
-        description="label -> algorithm with its options; `overrides` changes settings of the training"
+        description="label -> algorithm with its options; `overrides` changes settings of the training, `tune` lists values of "
+        "options and of such settings to choose from"
     )
     seeds: Seeds | None = Field(None, description="a run of each series for each seed; null: the scale's")
     studies: dict[str, dict[str, Any] | None] = Field({}, description="study -> its settings; null: leave it out")
+    tuning: Tuning | None = Field(None, description="how the values in `tune` of series are chosen; null: no series has any")
 
     @model_validator(mode="after")
     def _has_series(self) -> "Experiment":
@@ -211,6 +245,17 @@ class Experiment(Training):
             raise ValueError("an experiment needs at least one series")
         if hidden := [label for label in self.series if not label.strip() or label.startswith("_")]:
             raise ValueError(f"series: '{hidden[0]}' would be hidden from legends: a name must not be empty or start with _")
+        return self
+
+    @model_validator(mode="after")
+    def _can_tune(self) -> "Experiment":
+        tuned = [label for label, choice in self.series.items() if "tune" in choice.options]
+        if tuned and not self.tuning:
+            raise ValueError(f"series.{tuned[0]}.tune: needs tuning, e.g. {{budget: 6, seeds: [100]}}")
+        if self.tuning and not self.validation:
+            raise ValueError("tuning: needs validation, e.g. {share: 0.1}")
+        if self.tuning and MEASURES[self.tuning.by].images != "validation":
+            raise ValueError(f"tuning.by: {self.tuning.by} is measured on the test set. Choose a validation measure.")
         return self
 
 
@@ -234,6 +279,10 @@ class Scale(Frozen):
     note: str = Field(description="what pages say of this scale")
 
 
+class ChosenFile(RootModel[dict[str, dict[str, dict[str, Chosen]]]]):
+    """The content of chosen.yaml: scale -> experiment -> series -> outcome."""
+
+
 @dataclass(frozen=True)
 class PaperSettings:
     """A paper's folder and the settings in it, with variants resolved."""
@@ -241,6 +290,7 @@ class PaperSettings:
     folder: Path
     experiments: dict[str, dict[str, Any]]  # by name
     scales: dict[str, dict[str, dict[str, Any]]]  # scale -> experiments that it runs -> settings that it changes
+    chosen: dict[str, dict[str, dict[str, Chosen]]]  # scale -> experiment -> series -> the outcome of its tuning
 
 
 class Params(Frozen):
@@ -316,6 +366,10 @@ class Params(Frozen):
         changes = [experiments[experiment] for experiments in scales if experiment in experiments]
         return functools.reduce(merge, changes) if changes else None
 
+    def chosen(self, paper: str, experiment: str) -> dict[str, Chosen]:
+        """Return the outcomes of tuning of an experiment's series at the active scale."""
+        return self.paper_settings[paper].chosen.get(self.scale, {}).get(experiment, {})
+
     @property
     def mirror(self) -> str | None:
         return data_mirror(self.data_mirror)
@@ -389,4 +443,6 @@ def _read_paper(folder: Path, scales: Collection[str]) -> PaperSettings:
         for name in overlays[scale]:
             if name not in experiments:
                 raise UserError(f"{file}: {scale}: {unknown_name_message('experiment', name, experiments)}")
-    return PaperSettings(folder, experiments, overlays)
+    path = folder / CHOSEN
+    chosen = parse(ChosenFile, strict_yaml.read(path), str(path)).root if path.exists() else {}
+    return PaperSettings(folder, experiments, overlays, chosen)

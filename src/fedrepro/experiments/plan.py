@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro import algorithms
-from fedrepro.config.params import Experiment, Params, RunConfig
+from fedrepro.config.params import Chosen, Experiment, Params, RunConfig
 from fedrepro.core.errors import DataUnavailable
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
+from fedrepro.experiments import tuning
 from fedrepro.experiments.jobs import WorkItem
 from fedrepro.experiments.resolve import NOT_TRAINING, error_prefix_at_scale, experiment_at_scale, run_configs
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup, stored_runs
@@ -53,9 +54,9 @@ class PlannedExperiment:
     location: str = ""  # file and key of its settings, for messages
 
     @property
-    def data_missing(self) -> bool:
-        """Whether it is skipped because its data are not here."""
-        return self.skipped is not None and self.skipped.kind == MissingKind.DATA_MISSING
+    def blocked(self) -> bool:
+        """Whether it is skipped because its data are not here, or its series are not tuned."""
+        return self.skipped is not None and self.skipped.kind in (MissingKind.DATA_MISSING, MissingKind.NOT_TUNED)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -71,7 +72,7 @@ def plan_experiments(params: Params, paths: Paths, data: DatasetIdentities | Non
     data = data or DatasetIdentities(params, paths)
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for paper, settings in params.paper_settings.items():
-        lookup = _lookup(paths, paper, params.use_kept_results)
+        lookup = run_lookup(paths, paper, params.use_kept_results)
         planned[paper] = {name: _plan_experiment(params, paper, name, data, lookup) for name in settings.experiments}
     return planned
 
@@ -82,15 +83,33 @@ def _plan_experiment(params: Params, paper: str, name: str, data: DatasetIdentit
             training = experiment_at_scale(params, paper, name, where)
             if isinstance(training, MissingReason):
                 return PlannedExperiment(paper, name, None, (), training)
+            chosen = params.chosen(paper, name)
+            if untuned := tuning.untuned(training, chosen):
+                command = tuning.command(paper, params.scale)
+                return PlannedExperiment(paper, name, None, (), MissingReason(MissingKind.NOT_TUNED, command, series=untuned))
             series: list[Series] = []
             for label, choice in training.series.items():
+                choice = tuning.with_values(choice, chosen[label].values if tuning.TUNE in choice.options else {})
                 configs = run_configs(params, training, choice, f"{where}: series.{label}")
                 runs = [lookup.find(config, data.identity(config.dataset), params.report_only) for config in configs]
                 series.append(Series(label, tuple(runs)))
     except DataUnavailable as error:
         return PlannedExperiment(paper, name, None, (), MissingReason(MissingKind.DATA_MISSING, str(error)))
     experiment = PlannedExperiment(paper, name, training, tuple(series), location=where)
+    experiment = replace(experiment, warnings=tuple(_tuning_warnings(experiment, params)))
     return _without_unfinished(experiment) if params.report_only else _with_warnings(experiment, data, lookup)
+
+
+def _tuning_warnings(experiment: PlannedExperiment, params: Params) -> list[str]:
+    """Warn of values that were chosen on other data or, where numbers are compared with a paper's, with other code."""
+    chosen, runs = chosen_values(experiment, params), {series.label: series.runs[0] for series in experiment.series}
+    data = any(choice.data != runs[label].data for label, choice in chosen.items())
+    code = params.active_scale.compare != "none" and any(
+        choice.code != code_digest(runs[label].config) for label, choice in chosen.items()
+    )
+    why = [name for name, differs in (("data", data), ("code", code)) if differs]
+    text = f"its values were chosen with other {' and '.join(why)}; to choose again: "
+    return [text + tuning.command(experiment.paper, params.scale)] if why else []
 
 
 def plan_training(params: Params, paths: Paths, choose: Callable[[Plan], Iterable[PlannedExperiment]] | None = None) -> Plan:
@@ -105,7 +124,7 @@ def plan_training(params: Params, paths: Paths, choose: Callable[[Plan], Iterabl
     return plan_experiments(params, paths, data) if data.prepare_unidentified(run.config.dataset for run in runs) else planned
 
 
-def _lookup(paths: Paths, paper: str, kept: bool) -> RunLookup:
+def run_lookup(paths: Paths, paper: str, kept: bool) -> RunLookup:
     def new(config: RunConfig, data: str) -> Run:
         return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
@@ -132,6 +151,7 @@ def _with_warnings(experiment: PlannedExperiment, data: DatasetIdentities, looku
     keys = dict.fromkeys(datasets.key(run.config.dataset) for run in experiment.runs)
     others = lookup.kept_with_other_data(dict.fromkeys(experiment.runs))
     messages = [
+        *experiment.warnings,
         *(f"{key} {data.warnings[key]}" for key in keys if key in data.warnings),
         lookup.other_data_message(others),
         *dict.fromkeys(algorithms.warning(run.config) for run in experiment.runs),
@@ -142,14 +162,14 @@ def _with_warnings(experiment: PlannedExperiment, data: DatasetIdentities, looku
 def warnings(chosen: Sequence[PlannedExperiment], compare: str = "none") -> list[str]:
     """Return what the user should know before some experiments are trained, each warning once.
 
-    Includes experiments that are left out because their data are not here.
+    Includes experiments that are left out because their data are not here or their series are not tuned.
 
     Args:
         compare: how the scale is compared with the papers.
     """
     names: dict[str, list[str]] = {}  # warning -> experiments
     for item in chosen:
-        for warning in (*item.warnings, *([str(item.skipped)] if item.data_missing else [])):
+        for warning in (*item.warnings, *([str(item.skipped)] if item.blocked else [])):
             names.setdefault(warning, []).append(f"{item.paper} {item.name}")
     messages = [f"{', '.join(group)}: {warning}" for warning, group in names.items()] + _other_code_warning(chosen)
     return messages if compare == "none" else messages + _single_seed_warning(chosen)
@@ -194,6 +214,7 @@ def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any
     """Return the description of an experiment that is stored with its results; a series has the config of its first run."""
     training = planned.training and planned.training.model_dump(mode="json", exclude=NOT_TRAINING)
     configs = {series.label: series.runs[0].config.model_dump(mode="json") for series in planned.series}
+    tuned = {label: {"tuned": choice.model_dump(mode="json")} for label, choice in chosen_values(planned, params).items()}
     missing = [label for label in planned.requested_series if label not in configs] if configs else []
     return {
         "paper": planned.paper,
@@ -204,9 +225,19 @@ def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any
         "compare": params.active_scale.compare,
         **reasons.to_note(planned.skipped),
         "training": training,
-        "series": {label: {"algorithm": config["algorithm"], "config": config} for label, config in configs.items()},
+        "series": {
+            label: {"algorithm": config["algorithm"], "config": config} | tuned.get(label, {})
+            for label, config in configs.items()
+        },
         **({"missing": missing} if missing else {}),
     }
+
+
+def chosen_values(planned: PlannedExperiment, params: Params) -> dict[str, Chosen]:
+    """Return the outcome of tuning of an experiment's tuned series, by label."""
+    chosen = params.chosen(planned.paper, planned.name)
+    tuned = planned.training.series if planned.training else {}
+    return {label: chosen[label] for label, choice in tuned.items() if tuning.TUNE in choice.options}
 
 
 def result_sources(planned: PlannedExperiment, params: Params) -> ResultSources:

@@ -11,7 +11,7 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core.files import is_locked
 from fedrepro.core.formatting import count
-from fedrepro.experiments import plan, run_lookup, study_plan
+from fedrepro.experiments import plan, run_lookup, study_plan, trials
 from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import LOG, Run, run_id
@@ -36,6 +36,7 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
         at_scale = params.model_copy(update={"report_only": False, "scale": scale})
         identities = run_lookup.DatasetIdentities(at_scale, paths, allow_missing=True)
         experiments = plan.all_experiments(plan.plan_experiments(at_scale, paths, identities))
+        experiments += plan.all_experiments(trials.as_plan(trials.plan_trials(at_scale, paths, data=identities)))
         for run in plan.unique_runs(experiments):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}

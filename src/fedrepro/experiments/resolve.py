@@ -11,11 +11,12 @@ from fedrepro.config.params import EXPERIMENTS, SCALES, Experiment, Params, RunC
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import DataUnavailable, UserError, error_prefix, unknown_name
 from fedrepro.data import datasets, partitions
+from fedrepro.experiments import tuning
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.training.batches import augmentation
 
 CHOICES = ("dataset", "partition", "model", "algorithm", "schedule", "task")  # settings that are a name with options
-NOT_TRAINING = {"series", "seeds", "studies"}  # settings of an experiment that are not the training that its runs share
+NOT_TRAINING = {"series", "seeds", "studies", "tuning"}  # settings of an experiment that its runs do not share as training
 
 
 def check_other_scales(params: Params) -> None:
@@ -48,6 +49,7 @@ def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str
 def _check(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> None:
     training = _with_overlay(params, paper, name, overlay, where)
     for label, choice in training.series.items():
+        choice = tuning.with_values(choice, tuning.first_values(training, choice, label, f"{where}: series.{label}"))
         config = next(run_configs(params, training, choice, f"{where}: series.{label}"))  # the seed does not matter
         for study, settings in training.studies.items():
             if settings is not None:
@@ -73,6 +75,9 @@ def _with_overlay(params: Params, paper: str, name: str, overlay: dict[str, Any]
     for study, settings in training.studies.items():  # so that a misspelt one is noticed before its runs are trained
         with error_prefix(where):
             studies.settings(study, settings)
+    seeds = training.seeds or params.active_scale.seeds
+    if training.tuning and (both := sorted({*seeds} & {*training.tuning.seeds})):
+        raise UserError(f"{where}: tuning.seeds: {both[0]} is a seed of the evaluation too. Choose others.")
     return training
 
 

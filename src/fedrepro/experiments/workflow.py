@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 from fedrepro.config.params import DataSource, Params, with_papers
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance
+from fedrepro.core.errors import UserError
 from fedrepro.core.files import read_required_json
 from fedrepro.data import datasets
-from fedrepro.experiments import cost, jobs, partition_jobs, plan, resolve, study_plan
+from fedrepro.experiments import cost, jobs, partition_jobs, plan, resolve, study_plan, trials
 from fedrepro.experiments.jobs import Job, WorkItem
 from fedrepro.experiments.plan import Plan, PlannedExperiment
 from fedrepro.experiments.reports import Reports
@@ -26,6 +27,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_results_name
 from fedrepro.runs import mlflow_mirror
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import MissingKind
 from fedrepro.runs.run import Run
 from fedrepro.training import devices, runner
 
@@ -99,15 +101,17 @@ class Workflow:
             self.plan = plan.plan_training(self.params, self.paths, choose=self.experiments_needing_data)
         else:  # jobs prepare data
             self.plan = plan.plan_experiments(self.params, self.paths)
+        self.trials = self._plan_trials(fetch=main and not dry)
         if main:
             resolve.check_other_scales(self.params)
+            self._check_tuned()
         self.studies = {
             paper: {name: study_plan.plan_studies(item, self.params, self.paths) for name, item in group.items()}
             for paper, group in self.plan.items()
         }
         self.reports = Reports(self.params, self.papers, self.plan, self.studies, self._requested_alone)
-        self.runs = plan.unique_runs(self._all_planned())
-        self.run_items = plan.work_items(self.plan)
+        self.runs = plan.unique_runs(plan.all_experiments(self.plan))
+        self.run_items = plan.work_items(self._training_plan)
         self.study_items = study_plan.work_items(chain.from_iterable(map(self.studies_of, self.plan)))
         if main:
             self.restore_summaries()
@@ -119,7 +123,7 @@ class Workflow:
         shared = shared if self._is_short() else set()
         self.study_jobs = self._pack("studies", self.study_items, lambda study_run: study_run.done_file, shared)
         self.snapshots = study_plan.snapshots(item.work for item in self.study_items)
-        self.partition_jobs = partition_jobs.partition_jobs(self.plan, self.paths)
+        self.partition_jobs = partition_jobs.partition_jobs(self._training_plan, self.paths)
 
     # what a job may use
 
@@ -141,12 +145,32 @@ class Workflow:
 
     # the requested work
 
+    def _plan_trials(self, fetch: bool) -> Plan:
+        """Return the trials of values, if the command line asks for them by `tune` or `tune_<paper>`, of series whose chosen
+        values are not current; in a process that does a job, all of them."""
+        papers = [paper for paper in self.papers if {"tune", f"tune_{paper}"} & self.requested]
+        if self.main and not papers:
+            return {}
+        tuned = trials.plan_trials(self.params, self.paths, papers if self.main else None, fetch)
+        return trials.as_plan([one for one in tuned if one.stale or not self.main])
+
+    def _check_tuned(self) -> None:
+        """Raise UserError if the command line asks only for experiments whose series are not tuned."""
+        reasons = [item.skipped for item in self.requested_experiments]
+        if reasons and all(reason and reason.kind == MissingKind.NOT_TUNED for reason in reasons):
+            raise UserError("\n".join(f"{item.paper} {item.name}: {item.skipped}" for item in self.requested_experiments))
+
+    @property
+    def _training_plan(self) -> Plan:
+        """The plan with the trials."""
+        return {paper: {**group, **self.trials.get(paper, {})} for paper, group in self.plan.items()}
+
     def _all_planned(self) -> list[PlannedExperiment]:
-        return plan.all_experiments(self.plan)
+        return plan.all_experiments(self._training_plan)
 
     @cached_property
     def requested_experiments(self) -> list[PlannedExperiment]:
-        return self._requested(self.plan)
+        return plan.all_experiments(self.trials) if self.main and self.trials else self._requested(self.plan)
 
     def _requested(self, planned: Plan) -> list[PlannedExperiment]:
         """Return the experiments of the artifacts and papers that the command line names; all if it names none."""
@@ -155,7 +179,7 @@ class Workflow:
             paper, artifact = self.artifacts[name]
             sources = self.papers[paper].sources([artifact])
             experiments += [planned[paper][split_results_name(source)[0]] for source in sources]
-        papers = [paper for paper in planned if {paper, f"train_{paper}"} & self.requested]
+        papers = [paper for paper in planned if {paper, f"train_{paper}", f"tune_{paper}"} & self.requested]
         if not experiments and not papers:
             papers = list(planned)
         for paper in papers:
@@ -258,6 +282,8 @@ class Workflow:
             summaries = [run.summary for run in plan.unique_runs(group.values())]
             targets[f"train_{paper}"] = _once([*summaries, *study_plan.done_files(self.studies_of(paper))])
             targets[paper] = self.reports.files(paper)
+            targets[f"tune_{paper}"] = _once(run.summary for run in plan.unique_runs(self.trials.get(paper, {}).values()))
+        targets["tune"] = _once(run.summary for run in plan.unique_runs(plan.all_experiments(self.trials)))
         return targets
 
     @property
@@ -306,7 +332,8 @@ class Workflow:
 
     def dataset(self, folder: str) -> dict[str, Any] | str:
         """Return the data set, with its options, that is prepared in a folder of this name."""
-        choices = {datasets.key(run.config.dataset): run.config.dataset for run in self.runs}
+        runs = [*self.runs, *(item.work for item in self.run_items)]
+        choices = {datasets.key(run.config.dataset): run.config.dataset for run in runs}
         return choices[folder].model_dump() if folder in choices else folder
 
     # MLflow

@@ -13,6 +13,7 @@ UNFINISHED = "not finished"
 class MissingKind(StrEnum):
     LEFT_OUT = "left out"  # the scale does not list it; `text` names the scales that do
     DATA_MISSING = "data missing"  # `text` says how to get the data
+    NOT_TUNED = "not tuned"  # `series` have no chosen values, or of other settings; `text` is the command that chooses
     NOT_FINISHED = "not finished"  # only training is missing, so pages show the command
     NO_STUDY = "no study"  # the settings request no study
     WEIGHTS_GONE = "weights gone"  # a study needs the weights of runs that were kept without them
@@ -36,6 +37,10 @@ class MissingReason:
         match self.kind:
             case MissingKind.DATA_MISSING:
                 return f"data not available: {self.text}"
+            case MissingKind.NOT_TUNED:
+                first, rest = self.series[:3], len(self.series) - 3
+                named = ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
+                return f"no values are chosen with these settings for {named}. Choose them: {self.text}"
             case MissingKind.NOT_FINISHED if self.series:
                 return f"the runs of {', '.join(self.series)} are {UNFINISHED}"
             case MissingKind.NOT_FINISHED if self.study:
