@@ -230,12 +230,6 @@ def test_masks_multiply_the_units_of_every_hidden_layer():
     assert ((penultimate == 0) >= (second == 0)).all()
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.Dropout2d(0.5)], ids=["numbers", "maps"])
-def test_a_layer_that_draws_by_itself_is_refused(layer):
-    with pytest.raises(TypeError, match="dropout"):
-        assembled([Custom("conv1", layer), Head(2)])
-
-
 def test_masks_of_every_kind():
     """Of numbers and of whole maps, after convolutions and after grouped dense layers, each with its own probability."""
     blocks = [

@@ -167,7 +167,7 @@ class FedAvg:
         self.params, self.task = params, task
         self.computes_in_bfloat16 = False  # whether its networks compute in bfloat16
         self.net = self.wrap_net(net, generator).eval()  # the engine switches to training mode for local training
-        self.names = tuple(self.net.state_dict())
+        self.names = tuple(self.net.tensors)
         self.trained = self.net.trained
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
         own = frozenset(self.own_weights())
@@ -187,7 +187,12 @@ class FedAvg:
 
     def call(self, weights: Weights, *inputs) -> Outputs:
         """Call the network's forward pass with its own weights among `weights`."""
-        return self.apply_module(self.net, {name: weights[name] for name in self.names}, *inputs)
+        own = {name: weights[name] for name in self.names}
+        outputs = self.apply_module(self.net, own, *inputs)
+        for name, tensor in own.items():
+            if tensor is not weights[name]:  # a buffer to which the module assigned another tensor
+                weights[name].copy_(tensor.detach())
+        return outputs
 
     def apply_module(self, part: nn.Module, weights: Weights, *inputs) -> Any:
         """Return the outputs of a part of the network. Within `autocast` it computes in bfloat16; outputs are float32."""

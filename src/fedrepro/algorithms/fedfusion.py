@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from fedrepro.algorithms.base import Batch, ClientUpdate, FedAvg, Server, Weights
 from fedrepro.config.types import Fraction, Frozen
+from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Head, Net, Outputs, initialise
 
 EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # prefixes of E_l and E_g among the weights
@@ -47,6 +48,8 @@ class Algorithm(FedAvg):
         return None if has_maps else "it needs convolutions, whose maps it fuses; choose another model"
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
+        if len(net.extractor.shape) != 3:
+            raise UserError(f"algorithm fedfusion: model {net.spec.model}: its extractor ends without maps (C, H, W)")
         fusion = OPERATORS[self.params.operator](net.channels, self.params.bias, generator)
         return Fused(net, fusion.to(net.head.weight))
 

@@ -7,13 +7,16 @@ is a whole network. A block declares only the size of its outputs; that of its i
 `params.conv`, `params.dense` and `params.depthwise` (a convolution of each channel by itself) apply the options that all models
 share: width, norm, dropout. `Conv` and `Dense` have all other options: groups, normalisation, dropout of units or whole maps. A
 new kind of block is a subclass of `Block` that defines `layers`, and `grouped` if it can be split into groups (`with_groups`
-splits the later blocks of any network). A model with pretrained weights loads them in `start(net, params)`, after initial
+splits the later blocks of any network). Layers may be any torch modules: those with parameters of kinds that are not known here
+keep the values from their constructors, and dropout in them is drawn from the run's generators (`_dropout.py`). `from_module`
+makes a network of a whole module. A model with pretrained weights loads them in `start(net, params)`, after initial
 weights were drawn. tests/models/test_models.py tests every model here in every executor.
 """
 
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
 from fedrepro.models._groups import ClassMap, with_groups
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
+from fedrepro.models._own import from_module
 from fedrepro.models.base import assemble, blocks, build, freeze, initialise
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "build",
     "dropout_masks",
     "freeze",
+    "from_module",
     "initialise",
     "multiple",
     "with_groups",

@@ -1,5 +1,6 @@
 """Blocks that describe a network; they become layers once the shape of their inputs is known."""
 
+import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from math import lcm, prod
 from typing import Any, ClassVar, Literal
@@ -35,6 +36,23 @@ class Block:
     def widened(self, of: int) -> "Block":
         """Return the block with the nearest width that is a multiple of `of`."""
         return self
+
+
+@dataclass(frozen=True)
+class Module(Block):
+    """A module that the user made; its weights keep their values."""
+
+    module: nn.Module
+
+    def layers(self, shape: Shape) -> dict[str, nn.Module]:
+        return {"module": copy.deepcopy(self.module)}
+
+
+@dataclass(frozen=True)
+class FlatModule(Module):
+    """A module on inputs (B, D)."""
+
+    flat: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)

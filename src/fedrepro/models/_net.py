@@ -1,7 +1,8 @@
 """A network of named blocks in three stages: extractor (convolutions), hidden (dense layers), head (scores)."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,10 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from fedrepro.core.errors import UserError
-from fedrepro.models._blocks import Block, GroupedLinear, Head, Init, Shape
+from fedrepro.models._blocks import Block, GroupedLinear, Head, Init, Module, Shape, Weighted
+from fedrepro.models._dropout import Call, multiplied, recorded
 
 functorch: Any = torch._C._functorch  # pyright: ignore[reportAttributeAccessIssue]  (not in the stubs)
 MAX_BLOCK_WEIGHTS = 10**9  # 4 GB, some ten times the largest of the papers' networks
+Normalisation = nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm
+KINDS = ("activation", "batchnorm", "container", "conv", "flatten", "linear", "normalization", "pooling")
+# modules of these files draw nothing, with two exceptions, and have no state but running statistics
+PLAIN_FILES = {
+    *(f"torch.nn.modules.{kind}" for kind in KINDS),
+    "torchvision.models.resnet",
+    "fedrepro.models._blocks",
+    __name__,
+}
 
 
 class NetworkSpec(NamedTuple):
@@ -73,33 +84,88 @@ class Layers(nn.Sequential):
         super().__init__()
         for name, layer in block.layers(inputs).items():
             self.add_module(name, layer)
-        for layer in self.modules():
-            if isinstance(layer, nn.GroupNorm):
-                layer.register_forward_pre_hook(_contiguous)
-            elif isinstance(layer, nn.BatchNorm2d):
-                layer.register_forward_pre_hook(_check_has_variance)
-                layer.register_forward_pre_hook(_contiguous_in_a_stack)
+        self.block, self.inputs = block, inputs
+        self.custom = [name for name, layer in self.named_children() if isinstance(block, Module) or _has_own_tensors(layer)]
+        _add_hooks(self)
         weights = sum(weight.numel() for weight in self.parameters())
         if weights > MAX_BLOCK_WEIGHTS:
             raise ValueError(f"{weights:,} weights, of at most {MAX_BLOCK_WEIGHTS:,}; set fewer units or a smaller width")
         self.dropout, self.channelwise = block.dropout, block.channelwise
-        self.shape = _output_shape(self, inputs)
+        self.draws = not all(map(_is_plain, self.modules()))
+        self._inner_calls: dict[int, list[Call]] = {}  # cache of `inner_calls`
+        self.shape, self._inner_calls[2] = self._try_out(2)
+        self.masks = len(self._inner_calls[2]) + bool(self.dropout)  # number of dropout masks in a step
 
-    def forward(self, features: Tensor, mask: Tensor | None = None) -> Tensor:
-        features = super().forward(features)
-        return features if mask is None else features * mask
+    def forward(self, features: Tensor, *masks: Tensor) -> Tensor:
+        inner = self.masks - bool(self.dropout) if self.draws else 0
+        with multiplied(masks[:inner]) if self.draws else nullcontext():
+            features = super().forward(features)
+        return features * masks[inner] if len(masks) > inner else features
+
+    def inner_calls(self, images: int) -> list[Call]:
+        """Return the calls of dropout by the layers themselves, in a step on so many images."""
+        if images not in self._inner_calls and self._inner_calls[2]:
+            self._inner_calls[images] = self._try_out(images)[1]
+        return self._inner_calls.get(images, [])
+
+    def construct(self, generator: torch.Generator) -> set[nn.Module]:
+        """Give the custom layers, those with tensors that `initialise` does not know, the values from their constructors, for
+        which `generator` takes the place of torch's own. Returns all modules in them."""
+        if not self.custom:
+            return set()
+        with seeded(generator):
+            made = self.block.layers(self.inputs)
+        for name in self.custom:
+            _add_hooks(made[name])
+            setattr(self, name, made[name])
+        return {part for name in self.custom for part in made[name].modules()}
+
+    @torch.no_grad()
+    def _try_out(self, images: int) -> tuple[Shape, list[Call]]:
+        """Return the shape of the outputs for one image, and the calls of dropout in training on `images`. This
+        computes with an uninitialised copy on the processor: activation functions on "meta" make torch import its compiler,
+        which takes longer than some runs."""
+        calls: list[Call] = []
+        with torch.device("cpu"):
+            trial = copy.deepcopy(self).to_empty(device="cpu").float().train()
+            trial.construct(torch.Generator())
+            with recorded(calls) if self.draws else nullcontext():
+                outputs = nn.Sequential.forward(trial, torch.zeros(images, *self.inputs))
+        return tuple(outputs.shape[1:]), calls
 
     @property
     def mask_shape(self) -> Shape:
         return (self.shape[0], *[1] * (len(self.shape) - 1)) if self.channelwise else self.shape
 
 
-@torch.no_grad()
-def _output_shape(layers: Layers, inputs: Shape) -> Shape:
-    """Return the shape of the outputs for one image, from a pass through an uninitialised copy on the processor: activation
-    functions on "meta" make torch import its compiler, which takes longer than some runs."""
-    with torch.device("cpu"):
-        return tuple(copy.deepcopy(layers).to_empty(device="cpu")(torch.zeros(2, *inputs)).shape[1:])
+@contextmanager
+def seeded(generator: torch.Generator) -> Iterator[None]:
+    """Let torch's own generator of the processor draw what a number from `generator` seeds; afterwards it is as before."""
+    seed = int(torch.randint(2**62, (), generator=generator, device="cpu"))
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _has_own_tensors(layer: nn.Module) -> bool:
+    """Return whether any module in a layer has tensors and is of a kind that `initialise` does not know."""
+    known = Weighted | Normalisation
+    return any([*part.parameters(False), *part.buffers(False)] and not isinstance(part, known) for part in layer.modules())
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Return whether a layer is known to draw no random numbers and to have no state but running statistics."""
+    return type(layer).__module__ in PLAIN_FILES and not isinstance(layer, nn.MultiheadAttention | nn.RReLU)
+
+
+def _add_hooks(layers: nn.Module) -> None:
+    """Adapt the inputs of normalisation layers."""
+    for layer in layers.modules():
+        if isinstance(layer, nn.GroupNorm):
+            layer.register_forward_pre_hook(_contiguous)
+        elif isinstance(layer, nn.BatchNorm2d):
+            layer.register_forward_pre_hook(_check_has_variance)
+            layer.register_forward_pre_hook(_contiguous_in_a_stack)
 
 
 def _check_has_variance(layer: nn.Module, inputs: tuple[Tensor]) -> None:
@@ -134,16 +200,18 @@ class Stage(nn.Sequential):
         for name, layers in blocks.items():
             self.add_module(name, layers)
         self.shape = [inputs, *(layers.shape for layers in blocks.values())][-1]
-        self.dropout_blocks = tuple(name for name, layers in blocks.items() if layers.dropout)
+        self.masks = sum(layers.masks for layers in blocks.values())  # number of dropout masks in a step
 
     def forward(self, features: Tensor, *masks: Tensor) -> Tensor:
         return self.forward_blocks(features, masks)[0]
 
     def forward_blocks(self, features: Tensor, masks: Sequence[Tensor] = ()) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the last outputs, and those of each block by name. `masks`: one for each block with dropout, or none."""
-        block_masks, outputs = dict(zip(self.dropout_blocks, masks, strict=False)), {}
+        """Return the last outputs, and those of each block by name. `masks`: those of all blocks in order, or none."""
+        outputs: dict[str, Tensor] = {}
         for name, layers in self.named_children():
-            outputs[name] = features = layers(features, block_masks.get(name))
+            assert isinstance(layers, Layers)
+            outputs[name] = features = layers(features, *masks[: layers.masks])
+            masks = masks[layers.masks :]
         return features, outputs
 
 
@@ -168,7 +236,7 @@ class Net(nn.Module):
     def classify(self, maps: Tensor, masks: tuple[Tensor, ...] = (), blocks: dict[str, Tensor] | None = None) -> Outputs:
         """Compute the part after the extractor, from its maps. `masks` are those of the whole network, `blocks` the outputs of
         the extractor's blocks."""
-        penultimate, dense = self.hidden.forward_blocks(maps.flatten(1), masks[len(self.extractor.dropout_blocks) :])
+        penultimate, dense = self.hidden.forward_blocks(maps.flatten(1), masks[self.extractor.masks :])
         logits = self.head(penultimate)
         return Outputs(logits, penultimate, maps, {**(blocks or {}), **dense, "head": logits})
 
@@ -195,7 +263,19 @@ class Net(nn.Module):
     @property
     def dropout(self) -> bool:
         """Whether any block has dropout."""
-        return bool(self.extractor.dropout_blocks or self.hidden.dropout_blocks)
+        return bool(self.extractor.masks or self.hidden.masks)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All weights and buffers by name; one that several layers share occurs once."""
+        first = {id(tensor): name for name, tensor in reversed(self.state_dict(keep_vars=True).items())}
+        names = set(first.values())
+        return {name: tensor for name, tensor in self.state_dict().items() if name in names}
+
+    @property
+    def draws(self) -> bool:
+        """Whether any layer might draw random numbers, or is of a kind that is not known here."""
+        return any(layers.draws for layers in self.modules() if isinstance(layers, Layers))
 
     def state_names(self, block: str) -> tuple[str, ...]:
         """Return the full names of a block's weights and statistics, e.g. `extractor.conv1.layer.weight`."""
@@ -205,7 +285,8 @@ class Net(nn.Module):
 def dropout_masks(
     net: Net, images: int, generator: torch.Generator | None, weights: Mapping[str, Tensor] | None = None
 ) -> tuple[Tensor, ...]:
-    """Draw the factors of dropout in one training step, on the network's device: one tensor for each block with dropout.
+    """Draw the factors of dropout in one training step, on the network's device: in the order of blocks, a tensor for each call
+    of dropout by a block's layers, then one for the block's own dropout.
 
     A factor is 0 with the block's probability p, else 1 / (1 - p). Shapes: (images, units), (images, C, H, W), or
     (images, C, 1, 1) if whole maps are dropped. The width is that of the block's layer in `weights`, if it is there. Returns ()
@@ -214,6 +295,7 @@ def dropout_masks(
     for stage, blocks in (("extractor", net.extractor), ("hidden", net.hidden)):
         for name, layers in blocks.named_children():
             assert isinstance(layers, Layers)
+            kept += [(torch.rand(*shape, generator=generator) >= rate, rate) for shape, rate in layers.inner_calls(images)]
             if layers.dropout:
                 width, *places = layers.mask_shape
                 width = len(weights.get(f"{stage}.{name}.layer.weight", range(width)))

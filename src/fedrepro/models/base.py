@@ -14,10 +14,9 @@ from fedrepro.config import registry
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
 from fedrepro.core.errors import UserError, error_prefix
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Init, Norm, Shape, Weighted, linear, multiple
-from fedrepro.models._net import Layers, Net, NetworkSpec, Stage
+from fedrepro.models._net import Layers, Net, NetworkSpec, Normalisation, Stage
 
 MAX_UNITS = 10**6  # the weights between two such layers fit into no memory
-NORMS = nn.modules.batchnorm._NormBase | nn.GroupNorm | nn.LayerNorm
 
 
 class BaseParams(Frozen):
@@ -138,14 +137,19 @@ def _raise_user_errors(block: Block | Head, image: Shape) -> Iterator[None]:
 
 
 def initialise(module: nn.Module, init: Init, generator: torch.Generator) -> None:
-    """Draw new weights for all layers of a module, in order; normalisation becomes the identity."""
+    """Draw new weights for all layers of a module, in order; normalisation becomes the identity. Custom layers are constructed
+    again (`Layers.construct`)."""
+    constructed: set[nn.Module] = set()
+    for part in list(module.modules()):
+        if isinstance(part, Layers):
+            constructed |= part.construct(generator)
     for part in module.modules():
+        if part in constructed:
+            continue
         if isinstance(part, Weighted):
             INITS[init](part, generator)
-        elif isinstance(part, NORMS):
+        elif isinstance(part, Normalisation):
             part.reset_parameters()
-        elif isinstance(part, nn.modules.dropout._DropoutNd):
-            raise TypeError(f"{type(part).__name__} draws from torch's global generator: set `dropout` of the block instead")
         elif [*part.parameters(recurse=False), *part.buffers(recurse=False)]:
             raise TypeError(f"no initial weights are defined here for {type(part).__name__}")
 

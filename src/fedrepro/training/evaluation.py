@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Weights
@@ -22,13 +23,17 @@ def flops(algorithm: FedAvg, shape: tuple[int, ...]) -> int:
     """Count the floating-point operations of dense and convolution layers for one image of `shape` (C, H, W): two for each
     weight at each place of a layer's outputs. (torch's own counter imports its compiler, which takes seconds.)"""
     layers = [layer for layer in algorithm.net.modules() if isinstance(layer, Weighted)]
-    return _sum_over_calls(algorithm, shape, layers, lambda layer, outputs: 2 * layer.weight.numel() * outputs[0, 0].numel())
+    return _sum_over_calls(
+        algorithm, shape, layers, lambda layer, outputs: 2 * layer.weight.numel() * outputs[0].numel() // len(layer.weight)
+    )
 
 
 def activations(algorithm: FedAvg, shape: tuple[int, ...]) -> int:
     """Count the numbers in the outputs of all layers for one image of `shape` (C, H, W)."""
     layers = [layer for layer in algorithm.net.modules() if not list(layer.children())]
-    return _sum_over_calls(algorithm, shape, layers, lambda layer, outputs: outputs.numel())
+    return _sum_over_calls(
+        algorithm, shape, layers, lambda layer, outputs: sum(tensor.numel() for tensor in tree_leaves(outputs))
+    )
 
 
 @torch.no_grad()
@@ -38,7 +43,7 @@ def _sum_over_calls(
     """Return the sum of `count(layer, outputs)` over all calls of these layers for one image."""
     counts = []
     hooks = [layer.register_forward_hook(lambda layer, _, outputs: counts.append(count(layer, outputs))) for layer in layers]
-    algorithm.forward(algorithm.net.state_dict(), algorithm.net.head.weight.new_zeros(1, *shape))
+    algorithm.forward(algorithm.net.tensors, algorithm.net.head.weight.new_zeros(1, *shape))
     for hook in hooks:
         hook.remove()
     return sum(counts)

@@ -17,6 +17,7 @@ from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.core.errors import UserError
+from fedrepro.training import own_modules
 from fedrepro.training.batches.client_batches import ClientBatches, stack_batches
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.compiled_step.step import Step
@@ -172,6 +173,7 @@ def create(
     valid = available(data.device)
     if name not in valid:
         raise UserError(f"executor: expected on {data.device.type} one of auto, {', '.join(valid)} (got {name})")
+    name = own_modules.usable_executor(name, algorithm, config, data)
     kind, _, graph = name.partition("+")
     executor = EXECUTORS[kind](algorithm, config, data, captured=bool(graph), recordings=recordings)
     executor.name = name

@@ -15,7 +15,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
-from fedrepro.models import tasks
+from fedrepro.models import Net, tasks
 from fedrepro.runs.run import Row
 from fedrepro.training import executors, schedules
 from fedrepro.training.batches import precision
@@ -40,7 +40,8 @@ class Federation(FederationContext):
     """A run in memory: `start` returns the state before round 1, `advance` the next one.
 
     With several `cores`, a processor that trains clients one by one distributes them over that many processes, which `close`
-    ends. `recordings`: see `compiled_step.step.Step`."""
+    ends. `recordings`: see `compiled_step.step.Step`. `build` makes the network in place of the settings' `model`, from a
+    generator of initial weights, for training in one process."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Federation(FederationContext):
         executor: str = "auto",
         recordings: dict | None = None,
         cores: int = 1,
+        build: Callable[[torch.Generator], Net] | None = None,
     ) -> None:
         if config.clients_per_round > partition.clients:
             raise UserError(
@@ -63,7 +65,8 @@ class Federation(FederationContext):
         self.data = FederatedData(config, dataset, partition, device)
         task = tasks.create(config.task, dataset.classes)
         shape = tuple(dataset.train_x.shape[1:])
-        net = models.build(config.model, shape, task.outputs, rng.generator(config.seed, "weights"))
+        draw = rng.generator(config.seed, "weights")
+        net = build(draw) if build else models.build(config.model, shape, task.outputs, draw)
         net = net.to(device, precision.dtype(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
         net_weights = self.algorithm.net.state_dict()
@@ -71,7 +74,11 @@ class Federation(FederationContext):
         self.flops = flops(self.algorithm, self.data.train_x.shape[1:])
         self.chunk = images_per_pass(self.flops, device)
         self.executor = executors.create(executor, self.algorithm, config, self.data, self.flops, recordings)
-        if min(cores, config.clients_per_round) > 1 and executors.uses_worker_pool(self.executor.name, device):
+        if (
+            build is None
+            and min(cores, config.clients_per_round) > 1
+            and executors.uses_worker_pool(self.executor.name, device)
+        ):
             self.worker_pool = WorkerPool(config, dataset, partition, self.executor.name, cores)
 
     @classmethod
@@ -96,7 +103,7 @@ class Federation(FederationContext):
 
     def start(self) -> tuple[State, Row]:
         """Return the state before round 1 and the row of round 0, which measures the untrained model."""
-        weights = self.to_device({name: tensor.detach().clone() for name, tensor in self.algorithm.net.state_dict().items()})
+        weights = self.to_device({name: tensor.detach().clone() for name, tensor in self.algorithm.net.tensors.items()})
         state = State(0, weights, self.to_device(self.algorithm.initial_state(weights)))
         values = self.evaluate_global(state.weights, state.server, self.measures)
         return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | values

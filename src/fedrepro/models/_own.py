@@ -1,0 +1,96 @@
+"""A network of the user's own: any torch module that maps images (B, C, H, W) to scores (B, outputs).
+
+Its last dense layer becomes the head, so that methods on the inputs of that layer can train it; an `nn.Sequential` becomes a
+block for each of its parts, and an `nn.Flatten` in it the border between extractor and dense layers. If the scores do not come
+from a dense layer, the whole module is one block and the head passes its scores on.
+"""
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from fedrepro.core.errors import UserError
+from fedrepro.models._blocks import Block, FlatModule, Head, Module, Shape
+from fedrepro.models._net import Net, seeded
+from fedrepro.models.base import assemble
+
+
+def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs: int, generator: torch.Generator) -> Net:
+    """Return the network of a module, whose weights keep their values.
+
+    Args:
+        make: the module, or a function or class that makes it; then its initial weights depend on `generator`.
+        shape: of an image, (C, H, W).
+        outputs: the number of scores.
+
+    Raises UserError if it does not fit the images or the classes.
+    """
+    with seeded(generator):
+        module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
+    name = type(module).__name__
+    last = _last_dense(module, shape, outputs, name)
+    scores = module.get_submodule(last) if last else _pass_on(outputs)
+    assert isinstance(scores, nn.Linear)
+    net = assemble([*_blocks(module, last), Head(outputs)], shape, "pytorch", generator, name)
+    with torch.no_grad():
+        net.head.weight.copy_(scores.weight).requires_grad_(scores.weight.requires_grad)
+        if scores.bias is None:
+            net.head.bias.zero_().requires_grad_(False)
+        else:
+            net.head.bias.copy_(scores.bias).requires_grad_(scores.bias.requires_grad)
+    return net
+
+
+@torch.no_grad()
+def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str | None:
+    """Return the name of the dense layer whose outputs are those of the module, and whose inputs are all that it uses of the
+    rest; None if there is none."""
+    seen: dict[str, Tensor] = {}
+    trial, images = copy.deepcopy(module).eval(), torch.rand(2, *shape, generator=torch.Generator())
+    for key, layer in trial.named_modules():
+        if type(layer) is nn.Linear:
+            layer.register_forward_hook(lambda layer, inputs, result, key=key: seen.update({key: result}))
+    try:
+        scores = trial(images)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise UserError(f"model {name}: cannot compute images of shape {tuple(images.shape)}: {error}") from error
+    if not isinstance(scores, Tensor) or scores.shape != (2, outputs):
+        got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise UserError(f"model {name}: expected scores of shape (2, {outputs}) for 2 images and {outputs} classes (got {got})")
+    last = next((key for key, result in seen.items() if result is scores), None)
+    if not last:
+        return None
+    rest = _without(module, last).eval()(images)
+    return last if torch.equal(module.get_submodule(last)(rest), scores) else None
+
+
+def _without(module: nn.Module, last: str) -> nn.Module:
+    """Return a copy of the module that ends before its last layer."""
+    rest = copy.deepcopy(module)
+    parent, _, key = last.rpartition(".")
+    setattr(rest.get_submodule(parent), key, nn.Identity())
+    return rest
+
+
+def _blocks(module: nn.Module, last: str | None) -> list[Block]:
+    if not last:
+        return [Module("module", module)]
+    parts = list(module.named_children())
+    if type(module) is not nn.Sequential or parts[-1][0] != last:
+        return [Module("module", _without(module, last))]
+    flat, blocks = False, []
+    for key, part in parts[:-1]:
+        if isinstance(part, nn.Flatten) and not flat:
+            flat = True
+        else:
+            blocks.append((FlatModule if flat else Module)(key, part))
+    return blocks
+
+
+def _pass_on(outputs: int) -> nn.Linear:
+    """Return a dense layer that passes its inputs on and is not trained."""
+    layer = nn.Linear(outputs, outputs, bias=False)
+    nn.init.eye_(layer.weight)
+    return layer.requires_grad_(False)

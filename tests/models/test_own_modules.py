@@ -1,0 +1,255 @@
+"""Networks from torch modules of any kind, in every executor."""
+
+import logging
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from fedrepro import models
+from fedrepro.core import rng
+from fedrepro.core.errors import UserError
+from fedrepro.models import Block, Head, dropout_masks
+from fedrepro.training.batches.client_batches import ClientBatches
+from fedrepro.training.federation import Federation
+from support.federation import advance, assert_close, assert_same, config, images, partition
+
+SHAPE = (1, 12, 12)
+EVEN = {"batch_size": 10, "local_epochs": 1, "clients_per_round": 4}
+
+
+class Transformer(nn.Module):
+    """Embedded pixels, a class token, positions in a buffer, attention, LayerNorm and dropout."""
+
+    def __init__(self, dropout=0.2):
+        super().__init__()
+        self.embed, self.token = nn.Embedding(8, 8), nn.Parameter(torch.randn(1, 1, 8))
+        self.register_buffer("positions", torch.arange(10))
+        self.place = nn.Embedding(10, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=dropout, batch_first=True)
+        self.attention = nn.MultiheadAttention(8, 2, dropout=dropout, batch_first=True)
+        self.norm, self.scores = nn.LayerNorm(8), nn.Linear(8, 10)
+
+    def forward(self, x):
+        tokens = self.embed((F.avg_pool2d(x, 4).flatten(1) * 7).long().clamp(0, 7))
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], 1) + self.place(self.positions)
+        tokens = self.layer(tokens)
+        tokens = tokens + self.attention(tokens, tokens, tokens)[0]
+        return self.scores(self.norm(tokens)[:, 0])
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(300, 8), nn.Dropout(0.5),
+        nn.ReLU(), nn.Linear(8, 10),
+    )  # fmt: skip
+
+
+class Changing(nn.Module):
+    """A mean in a buffer, which training assigns to or changes in place."""
+
+    def __init__(self, how="assigned"):
+        super().__init__()
+        self.dense, self.how, self.steps = nn.Linear(144, 10), how, 0
+        self.register_buffer("mean", torch.zeros(144), persistent=how != "hidden")
+
+    def forward(self, x):
+        x = x.flatten(1)
+        if self.training and self.how == "assigned":
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        elif self.training and self.how == "counted":
+            self.steps += 1
+        elif self.training:
+            self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+        if self.how == "noisy":
+            x = x + 0.1 * torch.randn_like(x)
+        if self.how == "branching" and self.dense(x).mean() > 0:
+            x = 2 * x
+        return self.dense(x - self.mean)
+
+
+class Recurrent(nn.Module):
+    """No dense layer at its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(12, 10, batch_first=True)
+
+    def forward(self, x):
+        return self.cells(x[:, 0])[0][:, -1]
+
+
+class OneByOne(torch.autograd.Function):
+    """A function that torch cannot compute for a stack."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(x):
+        return 3 * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, slope):
+        return 3 * slope
+
+
+class Unstackable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(144, 10)
+
+    def forward(self, x):
+        return self.dense(OneByOne.apply(x.flatten(1)))
+
+
+def federated(make, executor="sequential", **changes):
+    run, data = config(**{**EVEN, **changes}), images(shape=SHAPE)
+
+    def build(generator):
+        return models.from_module(make, SHAPE, 10, generator)
+
+    return Federation(run, data, partition(run, data), torch.device("cpu"), executor, build=build)
+
+
+@pytest.mark.parametrize(("make", "algorithm"), [
+    (Transformer, {"name": "fedavg"}),
+    (convolutional, {"name": "fedmax", "beta": 1.0}),
+    (Changing, {"name": "fedprox"}),
+    (Recurrent, {"name": "fedavg"}),
+])  # fmt: skip
+def test_executors_agree(make, algorithm, caplog):
+    """With the same dropout in each, drawn for each client and step."""
+    ends = {}
+    for executor in ("plain", "sequential", "stacked"):
+        fed = federated(make, executor, algorithm=algorithm, rounds=2)
+        assert fed.executor.name == executor
+        ends[executor] = advance(fed)[0].weights
+    assert_close(ends["sequential"], ends["plain"], 1e-11)
+    assert_close(ends["stacked"], ends["plain"], 1e-11)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize(("make", "used"), [(Unstackable, "sequential"), (lambda: Changing("branching"), "plain")])
+def test_what_cannot_be_stacked_is_trained_one_by_one_with_one_warning(make, used, caplog):
+    fed = federated(make, "stacked", rounds=2)
+    advance(fed)
+    assert fed.executor.name == used
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "trained one by one" in record.getMessage()
+
+
+@pytest.mark.parametrize(("how", "words"), [
+    ("hidden", "changes extractor.module.module.mean.* persistent buffer"),
+    ("counted", "changes extractor.module.module.steps"),
+    ("noisy", "draws from torch's own generator.*nn.Dropout"),
+])  # fmt: skip
+def test_state_and_numbers_that_nobody_keeps_are_refused(how, words):
+    for executor in ("sequential", "stacked"):
+        with pytest.raises(UserError, match=f"model Changing: .*{words}"):
+            federated(lambda: Changing(how), executor)
+
+
+@pytest.mark.parametrize(("module", "words"), [
+    (nn.Sequential(nn.Flatten(), nn.Linear(144, 7)), r"expected scores of shape \(2, 10\).*\(2, 7\)"),
+    (nn.Linear(5, 10), "cannot compute images of shape"),
+])  # fmt: skip
+def test_a_module_for_other_images_or_classes_is_refused(module, words):
+    with pytest.raises(UserError, match=words):
+        federated(module)
+
+
+def test_a_method_on_maps_refuses_a_module_without_maps():
+    with pytest.raises(UserError, match="algorithm fedfusion: model Changing: .*maps"):
+        federated(Changing, algorithm={"name": "fedfusion"})
+
+
+def test_initial_weights_are_the_modules_or_follow_the_seed():
+    one, again, other = (federated(Transformer, seed=seed).start()[0].weights for seed in (0, 0, 1))
+    assert_same(one, again)
+    token = "extractor.module.module.token"
+    assert not torch.equal(one[token], other[token])
+    made, before = Transformer(), torch.get_rng_state()
+    for seed in (0, 1):
+        weights = federated(made, seed=seed).start()[0].weights
+        assert torch.equal(weights[token], made.token.double()) and torch.equal(weights["head.bias"], made.scores.bias.double())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@dataclass(frozen=True)
+class Scaled(Block):
+    def layers(self, shape):
+        return {"conv": nn.Conv2d(shape[0], shape[0], 1), "scale": Scale(shape[0])}
+
+
+class Scale(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(channels, 1, 1))
+
+    def forward(self, x):
+        return self.scale * x
+
+
+def test_parameters_of_a_block_follow_the_seed_and_others_its_settings():
+    nets = [
+        models.assemble([Scaled("one"), Head(3)], (2, 4, 4), "glorot", rng.generator(seed, "weights")) for seed in (0, 0, 1)
+    ]
+    one, again, other = (dict(net.state_dict()) for net in nets)
+    assert_same(one, again)
+    assert one["extractor.one.scale.scale"].min() >= 0 and one["extractor.one.scale.scale"].max() <= 1
+    assert not torch.equal(one["extractor.one.scale.scale"], other["extractor.one.scale.scale"])
+    assert torch.equal(one["extractor.one.conv.bias"], torch.zeros(2))
+
+
+def test_a_network_computes_what_its_module_does():
+    made = Transformer().eval()
+    x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"))
+    net = models.from_module(made, SHAPE, 10, rng.generator(0, "weights")).eval()
+    assert torch.equal(net(x).logits, made(x)) and net(x).penultimate.shape == (5, 8)
+    net = models.from_module(convolutional(), SHAPE, 10, rng.generator(0, "weights"))
+    assert list(net.blocks) == ["0", "1", "2", "3", "5", "6", "7", "head"] and net(x).maps.shape == (5, 3, 10, 10)
+
+
+def test_dropout_by_hand():
+    """Attention's weights too: dropout multiplies them by 0 or 1 / (1 - p), drawn before the step."""
+    made = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
+
+    class Attending(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention, self.scores = made, nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.scores(F.dropout(self.attention(x[:, 0], x[:, 0], x[:, 0])[0], 0.25, self.training)[:, 0])
+
+    net = models.from_module(Attending(), (1, 3, 4), 3, rng.generator(0, "weights")).train()
+    factors = dropout_masks(net, 5, rng.generator(0, "dropout"))
+    assert [tuple(factor.shape) for factor in factors] == [(10, 3, 3), (5, 3, 4)]
+    assert [factor.unique().tolist() for factor in factors] == [[0, 2], pytest.approx([0, 4 / 3])]
+    x = torch.rand(5, 1, 3, 4, generator=rng.generator(0, "x"))
+    q, k, v = (F.linear(x[:, 0], made.in_proj_weight, made.in_proj_bias)).unflatten(2, (3, 2, 2)).permute(2, 0, 3, 1, 4)
+    weights = (q @ k.transpose(2, 3) / 2**0.5).softmax(3) * factors[0].unflatten(0, (5, 2))
+    outputs = made.out_proj((weights @ v).transpose(1, 2).flatten(2)) * factors[1]
+    torch.testing.assert_close(net(x, factors).logits, net.head(outputs[:, 0]))
+
+
+def test_dropout_is_drawn_for_each_client_and_round_and_continues_after_a_stop():
+    fed = federated(convolutional, rounds=2)
+    batches = [
+        ClientBatches(fed.algorithm, fed.config, fed.data, fed.start()[0].weights, client, round)
+        for client, round in ((0, 1), (0, 2), (1, 1), (0, 1))
+    ]
+    first, *others, again = [batch.masks(0) for batch in batches]
+    assert len(first) == 2 and all(map(torch.equal, first, again))
+    assert not any(
+        one.shape == two.shape and torch.equal(one, two) for other in others for one, two in zip(first, other, strict=True)
+    )
+    whole = advance(fed)[0].weights
+    resumed = federated(convolutional, rounds=2).advance(advance(fed, 1)[0])[0].weights
+    assert_same(whole, resumed)
