@@ -142,9 +142,9 @@ def test_what_is_not_judged_comes_last_and_folded(tags):
 def test_each_figure_says_how_it_is_remade(site, tags):
     text = tags["fedmmd"].text
     for words in (
-        "Remake it uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper Files SVG · CSV",
-        "Remake it uv run snakemake --cores 2 fedmmd_table1 --config scale=paper report_only=true Files CSV",
-        "Run it uv run snakemake --cores 2 fedmmd_fig2_part --config scale=paper Claim",
+        "Files SVG · CSV Runs First Redraw uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper report_only=true",
+        "Train again uv run snakemake --cores 2 fedmmd_table1 --config scale=paper use_kept_results=false",
+        "Run it: uv run snakemake --cores 2 fedmmd_fig2_part --config scale=paper 43 claims: 43 not run",
     ):
         assert words in text
     addresses = tags["fedmmd"].all("a", "href")
@@ -161,8 +161,8 @@ def test_what_cannot_be_run_at_a_scale_has_no_command(alone):
     store(made({}, skipped=waits(6, 6)), alone / "fedmmd/data", "first")
     compose(alone.parents[1], alone, hours=0)
     text = Tags(alone / "fedmmd/index.html").text
-    assert f"Not run at this scale: {waits(6, 6)}; left for the next scale. Run it uv run snakemake" in text
-    assert "Not run at this scale: left for the next scale. Claim" in text
+    assert f"Not run at this scale: {waits(6, 6)}; left for the next scale. Run it: uv run snakemake" in text
+    assert "Not run at this scale: left for the next scale. 43 claims" in text
 
 
 def test_commit_date_and_version_stand_on_every_page(tags):

@@ -14,7 +14,9 @@ def write_documents(
 ) -> None:
     """Write all documents of a scale into `folder` (reports/<scale>), from the artifacts below it.
 
-    `hours`: paper -> experiment -> core hours of the runs that are not finished. `scales`: those whose curves can be compared.
+    Args:
+        hours: paper -> experiment -> core hours of the runs that are not finished.
+        scales: those whose pages are linked and whose curves can be compared.
     """
     papers = [collect(key, spec, folder / key, hours.get(key, {})) for key, spec in specs.items()]
     html.write(papers, folder, scales)

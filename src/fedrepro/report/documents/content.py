@@ -50,7 +50,7 @@ class PaperContent:
         reasons += [self.results[name].missing_reason for name in experiments]
         text = "; ".join(dict.fromkeys(str(reason) for reason in reasons if reason))
         hours = sum(self.hours.get(name, 0) for name in experiments)
-        return text, f" (about {_rounded(hours)} core hours)" if hours else ""
+        return text, f" (about {format_hours(hours)} core hours)" if hours else ""
 
     def experiments(self, key: str) -> list[str]:
         """Return the experiments whose runs a figure or table shows."""
@@ -58,7 +58,7 @@ class PaperContent:
         return figures[key].experiments(figures) if key in figures else self.spec.tables[key].experiments
 
 
-def _rounded(hours: float) -> str:
+def format_hours(hours: float) -> str:
     """Format a number of hours with two significant digits."""
     return f"{hours:.1f}" if hours < 10 else f"{float(f'{hours:.2g}'):,.0f}"
 

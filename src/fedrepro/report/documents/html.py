@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from fedrepro.report.documents import curves, page_view
 from fedrepro.report.documents.content import PaperContent
+from fedrepro.report.documents.findings import Finding, link_arxiv
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
@@ -26,14 +27,13 @@ from fedrepro.report.verdicts.summary import LEVEL, PAPER, multiple_testing_note
 def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) -> None:
     """Write the pages of all papers into `folder`, reports/<scale>, and the curves that they explore.
 
-    `scales`: those whose curves a page can draw over its own.
+    Args:
+        scales: those whose pages are linked; with them also the papers' pages in docs/, relative to the working directory.
     """
-    from fedrepro.report.figures import _forest  # imports matplotlib
-
     views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
-    templates.filters |= {"unbroken": with_no_break_spaces}
+    templates.filters |= {"unbroken": with_no_break_spaces, "arxiv": link_arxiv}
     templates.globals |= {
         "rules": RULES,
         "spread": SPREAD,
@@ -45,6 +45,8 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
     }
     functions = (
         tally,
+        page_view.plain_word,
+        page_view.count_words,
         summary,
         multiple_testing_note,
         page_view.sum_tallies,
@@ -60,14 +62,25 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
         for name, by, counts in paper.tallies_by_origin
     ]
     shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
+    documented = [paper.key for paper in views if scales and Path("docs", f"{paper.key}.md").exists()]
+    shared |= {"scales": scales, "documented": documented}
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")
     for content, paper in zip(papers, views, strict=True):
         curves.write(content, folder / paper.key)
-        forest = Markup(_forest.draw(paper.differences)) if paper.differences else ""
-        own = shared | {"paper": paper, "charts": curves.charts(content), "scales": scales}
-        page = templates.get_template("paper.html.j2").render(own | {"forest": forest})
+        main = [finding for finding in paper.main_findings if finding.is_difference]
+        rest = paper.differences if len(paper.differences) > len(main) else []
+        forests = {"main_forest": _draw_forest(main, narrow=True), "forest": _draw_forest(rest)}
+        own = shared | {"paper": paper, "charts": curves.charts(content)} | forests
+        page = templates.get_template("paper.html.j2").render(own)
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
+
+
+def _draw_forest(findings: list[Finding], narrow: bool = False) -> Markup:
+    """Return a forest plot as an SVG element; empty without findings."""
+    from fedrepro.report.figures import _forest  # imports matplotlib
+
+    return Markup(_forest.draw(findings, narrow) if findings else "")
 
 
 def with_no_break_spaces(text: str) -> str:

@@ -1,15 +1,17 @@
-"""The data of a paper's page: each figure and table with its state, claims, files, and the command that makes it."""
+"""The data of a paper's page: each figure and table with its state, claims, files, and the commands that make it."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts
-from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.findings import TESTED, Finding
+from fedrepro.report.documents.content import PaperContent, format_hours
+from fedrepro.report.documents.findings import ANSWERS, TESTED, WORDS, Finding
+from fedrepro.report.figures import panels
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.rules import RULES, UNJUDGED
@@ -20,6 +22,8 @@ Claim = TypeVar("Claim", bound=Mapping[str, str])  # a record of verdicts.json
 PIXELS_PER_POINT = 200 / 72  # at which type of 8 pt is easy to read on a screen
 BROAD = 1000  # pixels; pictures over both columns of an article have a width of 1300, over one column 634
 TITLES = {".svg": "SVG", ".csv": "CSV"}  # of the files that are committed
+BYTES = "bytes_overhead"  # a kind of quantity that follows from the code, whatever is trained
+NUMBERED = r"(fig|table)(\d+[a-z]?)"  # the first word of the key of a figure or table of the paper
 
 
 @dataclass(frozen=True)
@@ -31,8 +35,10 @@ class ArtifactView:
     label: str
     title: str
     experiments: list[str]
-    claims: list[dict[str, str]]
+    claims: list[dict[str, Any]]
     command: str | None
+    train_command: str | None = None  # trains all runs of a made figure or table again
+    core_hours: str = ""  # that its runs took
     text: str = ""
     skipped: str | None = None
     cost: str = ""
@@ -44,6 +50,12 @@ class ArtifactView:
     numeric: list[bool] = field(default_factory=list)
     best: list[tuple[int, int]] = field(default_factory=list)
     paper_rows: frozenset[int] = frozenset()
+    variants: list["ArtifactView"] = field(default_factory=list)  # shown in a fold below it
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Its claims, without those on properties of the code."""
+        return [claim for claim in self.claims if not claim["property"]]
 
     @property
     def kind(self) -> str:
@@ -66,6 +78,40 @@ class PaperView:
     absent: list[ArtifactView]
     scale: str
     verdicts: list[dict[str, Any]]
+
+    @property
+    def parts(self) -> list[tuple[str, str, list[ArtifactView], list[ArtifactView]]]:
+        """Address, title, entries and entries that are not in the paper, of each part of the page.
+
+        Entries have their variants below them. An entry is not in the paper if it has neither its number nor one of its claims.
+        """
+        composites = {key: figure for key, figure in self.spec.figures.items() if isinstance(figure, panels.Figure)}
+        parents = {panel: key for key, figure in composites.items() for panel in figure.names}
+        parts = []
+        for address, title, views in (("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)):
+            entries = nest_variants(views, parents)
+            ours = [entry for entry in entries if not (is_numbered(entry.key) or claimed_by(entry.claims, PAPER))]
+            if entries:
+                parts.append((address, title, [entry for entry in entries if entry not in ours], ours))
+        return parts
+
+    @property
+    def lead_figure(self) -> ArtifactView | None:
+        """The first figure that shows the runs of a main finding; else the first figure."""
+        experiments = [finding.record["experiment"] for finding in self.main_findings]
+        shown = (entry for name in experiments for entry in self.figures if name in entry.experiments)
+        return next(shown, self.figures[0] if self.figures else None)
+
+    @property
+    def words(self) -> dict[str, int]:
+        """Plain word -> number of the paper's claims, properties of the code left out."""
+        claims = [claim for claim in claimed_by(self.claims, PAPER) if not claim["property"]]
+        return count_words(claims)
+
+    @property
+    def properties(self) -> list[dict[str, Any]]:
+        """The claims on properties of the code, such as bytes, which no training decides."""
+        return [claim for claim in self.claims if claim["property"]]
 
     @property
     def entries(self) -> list[ArtifactView]:
@@ -127,9 +173,9 @@ class PaperView:
 def paper_view(content: PaperContent) -> PaperView:
     """Return the data of a paper's page."""
     spec, scale = content.spec, content.scale
-    claims: dict[str, list[dict[str, str]]] = {key: [] for key in spec.artifacts}
+    claims: dict[str, list[dict[str, Any]]] = {key: [] for key in spec.artifacts}
     for verdict in content.verdicts:
-        claims[verdict["artifact"]].append(verdict)
+        claims[verdict["artifact"]].append(verdict | claim_details(content, verdict))
 
     def shared_fields(key: str, title: str) -> dict[str, Any]:
         label = display_name(spec, key)
@@ -141,8 +187,10 @@ def paper_view(content: PaperContent) -> PaperView:
         fields |= shared_fields(item["key"], item["title"])
         results = [content.results[name] for name in fields["experiments"]]
         partial = any(experiment.missing_reason or experiment.unfinished_series for experiment in results)
-        make = command(f"{content.key}_{item['key']}", scale, partial)
-        return ArtifactView(text=item["remark"], partial=partial, command=make, files=file_links(spec, item["key"]), **fields)
+        target = f"{content.key}_{item['key']}"
+        fields |= {"command": command(target, scale, report_only=True), "train_command": command(target, scale, anew=True)}
+        fields |= {"core_hours": core_hours(results), "files": file_links(spec, item["key"])}
+        return ArtifactView(text=item["remark"], partial=partial, **fields)
 
     def absent_view(key: str, reason: str, cost: str) -> ArtifactView:
         fields = shared_fields(key, spec[key].title)
@@ -155,6 +203,56 @@ def paper_view(content: PaperContent) -> PaperView:
     tables = [made_view(item, **{name: item[name] for name in columns}) for item in content.tables]
     absent = [absent_view(key, *reason) for key, reason in content.not_shown.items()]
     return PaperView(content.key, spec, content.results, figures, tables, absent, scale, content.verdicts)
+
+
+def claim_details(content: PaperContent, verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of a claim in addition to its record: the plain word of its verdict, which value was measured,
+    what was run at a scale that compares directions only, and whether it is about a property of the code."""
+    claim, results = content.spec.claims[verdict["key"]], content.results.get(verdict["experiment"])
+    quantity = claim.scales.get(content.scale, claim.quantity)
+    measure = MEASURES[claim.ref.resolved(content.spec.experiments).measure]
+    details = {"word": plain_word(verdict["verdict"]), "measured": quantity.description(measure), "ran": ""}
+    if results and results.note["compare"] == "direction" and verdict["verdict"] in TESTED:
+        details["ran"] = format_size(results.note["training"])
+    return details | {"property": quantity.kind == BYTES}
+
+
+def format_size(training: Mapping[str, Any]) -> str:
+    """Return the size of an experiment, e.g. "48 rounds, 8,000 images, 20 clients"."""
+    partition, images = training["partition"], training.get("train_images")
+    clients = partition.get("clients") if isinstance(partition, Mapping) else None
+    sizes = [f"{training['rounds']} rounds", f"{images:,} images" if images else "", f"{clients} clients" if clients else ""]
+    return ", ".join(filter(None, sizes))
+
+
+def nest_variants(entries: Iterable[ArtifactView], panels: Mapping[str, str]) -> list[ArtifactView]:
+    """Return the entries that are no variant of another, each with its variants.
+
+    A variant is a panel of the other, or its key continues the other's after an underscore: `fig4d_leads` is one of `fig4d`.
+
+    Args:
+        panels: figure -> the figure of which it is a panel.
+    """
+    entries = list(entries)
+    keys = {entry.key for entry in entries}
+    roots = {key: _root(key, keys, panels) for key in keys}
+    variants = {key: [entry for entry in entries if roots[entry.key] == key != entry.key] for key in keys}
+    return [replace(entry, variants=variants[entry.key]) for entry in entries if roots[entry.key] == entry.key]
+
+
+def _root(key: str, keys: Collection[str], panels: Mapping[str, str]) -> str:
+    """Return the key of the entry that an entry is a variant of, by way of others; its own if it is none."""
+    parts = key.split("_")
+    starts = ["_".join(parts[:length]) for length in range(1, len(parts))]
+    parent = next((other for other in [panels.get(key, ""), *starts] if other in keys), None)
+    return _root(parent, keys, panels) if parent else key
+
+
+def core_hours(results: Iterable[Results]) -> str:
+    """Return the core hours that all runs of some experiments took, e.g. "11"; empty if they were not timed."""
+    runs = {run["run"]: run for result in results for run in result.runs()}
+    hours = sum(run.get("core_seconds", 0) for run in runs.values()) / 3600
+    return format_hours(hours) if hours else ""
 
 
 def is_trainable(reasons: Iterable[MissingReason | None]) -> bool:
@@ -179,10 +277,15 @@ def display_name(spec: Paper, key: str) -> str:
     return label(key, spec[key].name if key in spec.figures or key in spec.tables else None)
 
 
+def is_numbered(key: str) -> bool:
+    """Return whether a key starts with the number of a figure or table of the paper."""
+    return bool(re.fullmatch(NUMBERED, key.partition("_")[0]))
+
+
 def label(key: str, name: str | None = None) -> str:
     """Return a label such as "Fig. 4, rounds" for the key `fig4_rounds`; `name` replaces the part after the number."""
     head, _, rest = key.partition("_")
-    numbered = re.fullmatch(r"(fig|table)(\d+[a-z]?)", head)
+    numbered = re.fullmatch(NUMBERED, head)
     if not numbered:
         return name or key.replace("_", " ").capitalize()
     number = f"{'Fig.' if numbered[1] == 'fig' else 'Table'} {numbered[2]}"
@@ -191,9 +294,21 @@ def label(key: str, name: str | None = None) -> str:
     return ", ".join(filter(None, [number, name or rest.replace("_", " ")]))
 
 
-def command(target: str, scale: str, report_only: bool = False) -> str:
-    """Return the command that makes a target; with `report_only` it trains nothing."""
-    return f"uv run snakemake --cores 2 {target} --config scale={scale}{' report_only=true' if report_only else ''}"
+def command(target: str, scale: str, report_only: bool = False, anew: bool = False) -> str:
+    """Return the command that makes a target; with `report_only` it trains nothing, with `anew` all, kept runs too."""
+    option = " report_only=true" if report_only else " use_kept_results=false" if anew else ""
+    return f"uv run snakemake --cores 2 {target} --config scale={scale}{option}"
+
+
+def plain_word(status: str) -> str:
+    """Return "supported", "contradicted" or "open" for a claim that was tested; else the status."""
+    return next((WORDS[answer] for answer, statuses in ANSWERS.items() if status in statuses), status)
+
+
+def count_words(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return plain word -> number of claims, in the order of the words."""
+    counts = Counter(plain_word(claim["verdict"]) for claim in claims)
+    return {word: counts[word] for word in (*WORDS.values(), *UNJUDGED) if counts[word]}
 
 
 def file_links(spec: Paper, key: str) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """A forest plot of claimed differences: our intervals at each scale, next to what the papers report."""
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -21,11 +22,12 @@ text { fill: #e3e6ea !important; }
 """
 
 
-def draw(findings: Sequence[Any]) -> str:
+def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     """Draw differences in points as an SVG, one row for each claim; several scales of one claim share a row.
 
     Args:
         findings: `documents.findings.Finding`s.
+        narrow: half as wide, with labels over three lines.
 
     Returns:
         the SVG; it has no background, and light text where the reader's screen is dark.
@@ -34,7 +36,8 @@ def draw(findings: Sequence[Any]) -> str:
     rows: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
         rows.setdefault((finding.paper, finding.record["key"]), []).append(finding)
-    drawing, axes = plt.subplots(figsize=(_layout.PAGE_WIDTH + 1, 0.8 + ROW * len(rows)), layout="constrained")
+    width, row, letters, lines = (4.6, 0.45, 34, 3) if narrow else (_layout.PAGE_WIDTH + 1, ROW, LABEL_WIDTH, 2)
+    drawing, axes = plt.subplots(figsize=(width, 0.8 + row * len(rows)), layout="constrained")
     labels = []
     for place, tested in enumerate(rows.values()):
         record = tested[0].record
@@ -46,7 +49,7 @@ def draw(findings: Sequence[Any]) -> str:
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "label": f"ours, scale {finding.scale}"}
             value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
-        labels.append("\n".join(textwrap.wrap(record["claim"], LABEL_WIDTH, max_lines=2, placeholder=" …")))
+        labels.append("\n".join(textwrap.wrap(record["claim"], letters, max_lines=lines, placeholder=" …")))
     limit = _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
@@ -66,7 +69,8 @@ def draw(findings: Sequence[Any]) -> str:
     text = _layout.svg(drawing, transparent=True)
     plt.close(drawing)
     styles = text.index("<defs>")
-    return text[:styles] + DARK + text[styles:]
+    text = text[:styles] + DARK + text[styles:]
+    return re.sub(r'(id="|href="#|url\(#)', r"\1main-", text) if narrow else text  # a page may hold one of each
 
 
 def _limit(findings: Sequence[Any]) -> float | None:
