@@ -33,7 +33,8 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
         patch.chdir(ROOT)
         patch.setenv("FEDREPRO_DATA_MIRROR", str(own / "absent"))
         paths = Paths(data=own / "data")
-        reports, folder = committed.reports(scale, paths), own / scale
+        reports, folder = committed.reports(scale, paths), own / "reports" / scale
+        (own / "docs").symlink_to(ROOT / "docs")  # pages link it
         committed.gathered(reports, folder, reports.papers)
         for paper, spec in reports.papers.items():
             shutil.copytree(reports.folder / paper / "figures", folder / paper / "figures")

@@ -16,6 +16,7 @@ LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
 PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
 SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
 FIGURES = 12
+SCALES = ("paper", "small")
 REPORTED = [list(range(21)), [round / 25 for round in range(21)]]  # the paper's curve of FedAvg
 SCRIPTS = Path(__file__).parents[2] / "reports/vega"
 
@@ -98,4 +99,9 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
 
 def compose(folder: Path, scale: Path, hours: float = 1234.5) -> None:
     specs = {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}
-    page.write_documents(specs, scale, {key: {"second": hours} for key in specs}, ["paper", "small"])
+    for name in ("index.html", *(f"{other}/{key}index.html" for other in SCALES for key in ("", *(f"{key}/" for key in specs)))):
+        target = folder / "reports" / name
+        if not target.exists():  # of the other scale, and of all
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+    page.write_documents(specs, scale, {key: {"second": hours} for key in specs}, SCALES)

@@ -28,7 +28,7 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
     """Write the pages of all papers into `folder`, reports/<scale>, and the curves that they explore.
 
     Args:
-        scales: those whose pages are linked; with them also the papers' pages in docs/, relative to the working directory.
+        scales: those whose pages are linked.
     """
     views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
@@ -62,7 +62,8 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
         for name, by, counts in paper.tallies_by_origin
     ]
     shared = {"rows": rows, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"], "papers": views}
-    documented = [paper.key for paper in views if scales and Path("docs", f"{paper.key}.md").exists()]
+    docs = folder.parent.parent / "docs"
+    documented = [paper.key for paper in views if (docs / f"{paper.key}.md").exists()]
     shared |= {"scales": scales, "documented": documented}
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")
