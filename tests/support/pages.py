@@ -99,7 +99,10 @@ def build(folder: Path, papers: list[str], compare: str = "full") -> Path:
 
 def compose(folder: Path, scale: Path, hours: float = 1234.5) -> None:
     specs = {path.name: read(folder, path.name) for path in sorted(scale.iterdir()) if path.is_dir()}
-    for name in ("index.html", *(f"{other}/{key}index.html" for other in SCALES for key in ("", *(f"{key}/" for key in specs)))):
+    for name in (
+        "index.html",
+        *(f"{other}/{key}index.html" for other in SCALES for key in ("", *(f"{key}/" for key in specs))),
+    ):
         target = folder / "reports" / name
         if not target.exists():  # of the other scale, and of all
             target.parent.mkdir(parents=True, exist_ok=True)
