@@ -11,7 +11,7 @@ import pytest
 
 from fedrepro.report.documents import html, page_view
 from fedrepro.report.verdicts import summary
-from support import pages
+from support import committed, pages
 from support.pages import FIGURES, PAPERS, build, compose, first
 from support.results import made, store, waits
 
@@ -85,6 +85,18 @@ def test_every_link_leads_somewhere(site, tags):
             assert path.exists(), (key, address)
             if place:
                 assert place in ids[path.resolve()], (key, address)
+
+
+def test_every_link_of_the_committed_pages_leads_somewhere():
+    reports = Path(__file__).parents[2] / "reports"
+    found = [reports / "index.html", *(path for scale in committed.SCALES for path in (reports / scale).rglob("index.html"))]
+    texts = {path.resolve(): path.read_text(encoding="utf-8") for path in found}
+    ids = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in texts.items()}
+    for page, text in texts.items():
+        for address in set(re.findall(r' (?:href|src)="(?!https://|data:)([^"]+)"', text)):
+            name, _, place = address.partition("#")
+            path = (page.parent / unquote(name.partition("?")[0])).resolve() if name else page
+            assert path.exists() and (not place or path not in ids or place in ids[path]), (page, address)
 
 
 def test_the_pages_ask_for_nothing(site, tags):
