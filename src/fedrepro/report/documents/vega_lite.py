@@ -17,7 +17,13 @@ DASHES = {
     "scale": {"domain": [0, 1, 2], "range": [[1, 0], [5, 3], [2, 2]]},
 }
 LINE = {"color": COLOUR, "strokeDash": DASHES, "detail": {"field": "label"}}
-X = {"field": "round", "type": "quantitative", "title": None, "scale": {"nice": False}}
+X = {
+    "field": "round",
+    "type": "quantitative",
+    "title": None,
+    "scale": {"nice": False},
+    "axis": {"format": "d", "tickMinStep": 1},
+}
 
 # Each seed's curve minus the same seed's curve of the series `minus`, then means over the last `smooth` measured rounds, as in
 # report/figures/curves.py. No transform overwrites a field that one before it reads: a changed parameter would apply it twice.

@@ -104,14 +104,14 @@
       const { color, borderColor, fontFamily } = getComputedStyle(this.form), { axis, title } = specification.config;
       for (const parameter of specification.params) parameter.value = settings[parameter.name];
       specification.datasets = { curves };
-      main.width = strip.width = this.plot.clientWidth - 90; // the axis and the menu are beside it
+      main.width = strip.width = this.legend.clientWidth - 90; // the axis and the menu are beside it
       specification.description = main.title = `${measure}${minus && ` minus ${minus}'s`} (${minus && unit === "%" ? "points" : unit})`;
       strip.encoding.x.title = this.chart.over === "epochs" ? "local epochs in all" : "round of communication";
       if (logarithmic) for (const { encoding } of [main, strip]) encoding.x.scale.type = "log";
       strip.view = { fill: getComputedStyle(document.body).backgroundColor };
       Object.assign(axis, { labelColor: color, titleColor: color, labelFont: fontFamily, titleFont: fontFamily });
       Object.assign(axis, { gridColor: borderColor, tickColor: borderColor });
-      Object.assign(title, { color, font: fontFamily });
+      Object.assign(title, { color, font: fontFamily, limit: main.width });
       return specification;
     }
     async draw() {
