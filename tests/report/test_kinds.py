@@ -1,6 +1,7 @@
 """Kinds of figures, and measures in other units, drawn from small synthetic results."""
 
 import json
+import math
 import random
 import re
 from dataclasses import replace
@@ -385,13 +386,13 @@ def test_a_bar_has_the_style_of_its_series_in_the_legend(paper, evidence):
 
 
 def test_bars_of_a_study_use_its_rows(evidence):
-    """FedMMD's divergences are 3 where FedAvg's are 4, a quarter below."""
+    """FedMMD's divergences are 3 where FedAvg's are 4; the bar shows the log of the ratio."""
     found = studied([{"round": 1}])
     rows = [row | {"divergence": "3" if row["series"] == "FedMMD" else "4"} for row in found.rows]
     asked = {"title": "t", "kind": "bars", "panels": ["first"], "quantity": {"kind": "divergence", "baseline": "FedAvg"}}
     changed = replace(evidence, results={**evidence.results, "first-activations": Results(found.note, rows)})
     axes = _layout.compose(spec.parse_artifact("figures", asked, "test"), changed).axes[0]
-    assert [patch.get_height() for patch in axes.patches] == pytest.approx([-25, 0])
+    assert [patch.get_height() for patch in axes.patches] == pytest.approx([math.log(0.75), 0])
 
 
 def test_each_panel_shows_its_own_last_round_and_keeps_the_place_of_a_missing_bar(paper, evidence):

@@ -83,8 +83,26 @@ class Unit:
         return f"{number} {name}"
 
 
+@dataclass(frozen=True)
+class RatioUnit(Unit):
+    """The unit of the logarithm of a ratio, printed as the ratio: a mean of logarithms as the geometric mean."""
+
+    def format(self, value: float, digits: int = 1) -> str:
+        return f"{math.exp(value):.3g} {self.name}"
+
+    def format_distance(self, value: float, digits: int = 1) -> str:
+        return self.format(value)
+
+    def format_interval(self, estimate: Estimate, digits: int = 1) -> str:
+        if estimate.low is None or estimate.high is None:
+            return self.format(estimate.mean)
+        low, high = (f"{math.exp(edge):.3g}" for edge in (estimate.low, estimate.high))
+        return f"{math.exp(estimate.mean):.3g} ({low} to {high}) {self.name}"
+
+
 PERCENT = Unit("%", "points", 100, 1)
 CHANGE = Unit("%", "points", 100, 1, signed=True)  # relative to a baseline
+TIMES = RatioUnit("times", "times")
 ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
 POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", extra_digits=1, signed=True)
 

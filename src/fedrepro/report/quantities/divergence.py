@@ -1,11 +1,13 @@
-"""The divergence of activations between devices, relative to another: divergence(series) / divergence(other) - 1, each the mean
-over rounds (up to `until`) and devices. The other is a `baseline` series, or the same series in the experiment `than`. A claim
-may report that it is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
+"""The divergence of activations between devices, relative to another: log(divergence(series) / divergence(other)), each the
+mean over rounds (up to `until`) and devices. Ratios are skewed, their logarithms are not: means and intervals are of logarithms,
+and printed as ratios. The other is a `baseline` series, or the same series in the experiment `than`. A claim may report that it
+is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
 
 Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are equal,
 and one that predicts a single class. The latter has the same accuracy in the last rounds of all seeds of `learned`, the
 experiment that measures the accuracies."""
 
+import math
 from statistics import fmean
 from typing import ClassVar
 
@@ -15,7 +17,7 @@ from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import CHANGE, Unit, format_target
+from fedrepro.report.numbers import TIMES, Unit, format_target
 from fedrepro.report.quantities import base
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import ROUNDING
@@ -50,10 +52,10 @@ class Quantity(base.Quantity):
         return False
 
     def unit(self, measure: Measure) -> Unit:
-        return CHANGE
+        return TIMES
 
     def label(self, measure: Measure) -> str:
-        return f"divergence above {self.baseline}'s (%)" if self.baseline else "divergence above the other set-up's (%)"
+        return f"log of divergence over {self.baseline or 'the other set-up'}'s"
 
     @property
     def other_experiments(self) -> list[str]:
@@ -92,7 +94,7 @@ class Quantity(base.Quantity):
 
     def values(self, view: ExperimentView) -> list[float]:
         series, other = (_means(*each, self.until) for each in self._compared(view))
-        return [series[seed] / other[seed] - 1 for seed in sorted(series)]
+        return [math.log(series[seed] / other[seed]) for seed in sorted(series)]
 
 
 def _means(view: ExperimentView, label: str, until: int | None) -> dict[int, float]:
