@@ -1,5 +1,5 @@
 """The divergence of activations between devices, relative to another: log(divergence(series) / divergence(other)), each the
-mean over rounds (up to `until`) and devices. Ratios are skewed, their logarithms are not: means and intervals are of logarithms,
+mean over rounds (up to `until`) and devices. Ratios are skewed and their logarithms are not: means and intervals are of logarithms,
 and printed as ratios. The other is a `baseline` series, or the same series in the experiment `than`. A claim may report that it
 is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
 
