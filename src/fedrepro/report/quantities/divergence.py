@@ -1,6 +1,6 @@
 """The divergence of activations between devices, relative to another: log(divergence(series) / divergence(other)), each the
-mean over rounds (up to `until`) and devices. Ratios are skewed and their logarithms are not: means and intervals are of logarithms,
-and printed as ratios. The other is a `baseline` series, or the same series in the experiment `than`. A claim may report that it
+mean over rounds (up to `until`) and devices. Ratios are skewed: means and intervals are those of the logarithms,
+printed as ratios. The other is a `baseline` series, or the same series in the experiment `than`. A claim may report that it
 is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
 
 Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are equal,
