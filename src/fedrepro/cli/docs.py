@@ -89,14 +89,16 @@ def _choices(kind: str) -> str:
     for name in registry.names(kind):
         docstring = " ".join((inspect.getdoc(registry.find(kind, name)) or "").split())
         summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", docstring)[0]
-        fields = registry.options_model(kind, name).model_json_schema().get("properties", {})
-        options = [f"`{key}`{_default(field)}" for key, field in fields.items()]
+        model = registry.options_model(kind, name)
+        fields = model.model_json_schema().get("properties", {})
+        required = {key for key, field in model.model_fields.items() if field.is_required()}
+        options = [f"`{key}`{' (required)' if key in required else _default(field)}" for key, field in fields.items()]
         rows.append((f"`{name}`", summary, ", ".join(options)))
     return _table(("name", "what it is", "options and their defaults"), rows)
 
 
 def _default(field: dict[str, Any]) -> str:
-    return f" {json.dumps(field['default'], ensure_ascii=False)}" if "default" in field else " (required)"
+    return f" {json.dumps(field['default'], ensure_ascii=False)}" if "default" in field else ""
 
 
 def _code(value: Any) -> str:

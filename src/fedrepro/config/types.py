@@ -1,5 +1,6 @@
 """Types of settings: checked numbers and names, choices by name, input files, and error messages with the valid keys."""
 
+import functools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -57,6 +58,7 @@ def _key(value: Any) -> Any:
     return value
 
 
+LARGE_FILE = 1 << 20  # bytes
 MAX_LETTERS = 60  # of a name: several names make up the name of a file, which has at most 255 bytes
 NAME = f"[a-z0-9_]{{1,{MAX_LETTERS}}}"
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
@@ -123,17 +125,35 @@ class _InputFile(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _from_path(cls, value: Any) -> Any:
-        return {"path": value, "sha256": sha256(_content(value))} if isinstance(value, str) else value
+        return {"path": value, "sha256": _digest(value)} if isinstance(value, str) else value
 
     def read(self) -> bytes:
         """Return the content. Raises UserError if it has changed since the settings were read."""
-        try:
-            content = _content(self.path)
-        except ValueError as error:
-            raise UserError(str(error)) from None
-        if sha256(content) != self.sha256:
-            raise UserError(f"{self.path}: changed since the work was planned; start the same command again")
-        return content
+        return read_input(self.path, self.sha256)
+
+
+def read_input(path: str, digest: str) -> bytes:
+    """Return the content of an input file with this sha256. Raises UserError if it has another one."""
+    try:
+        content = _content(path)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if sha256(content) != digest:
+        raise UserError(f"{path}: changed since the work was planned; start the same command again")
+    return content
+
+
+def _digest(path: str) -> str:
+    """Return the sha256 of a file. That of a large file is cached until its size or time changes: settings are read often."""
+    state = Path(path).stat() if Path(path).is_file() else None
+    if state is None or state.st_size < LARGE_FILE:
+        return sha256(_content(path))
+    return _cached_digest(path, state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _cached_digest(path: str, size: int, time: int) -> str:
+    return sha256(_content(path))
 
 
 def _content(path: str) -> bytes:

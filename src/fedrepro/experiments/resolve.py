@@ -128,6 +128,7 @@ def _check_config(config: RunConfig) -> None:
             problem = f"removed: true takes its images from the clients' {free}, and leaves {left} for {clients} clients"
             raise UserError(f"proxy.share: {problem} (got {config.proxy.share:g})")
     classes = len(datasets.classes(config.dataset))
+    partitions.check_extent(config.partition, train, test)
     partitions.check(config.partition, left, classes, datasets.has_devices(config.dataset))
     algorithms.check(config, classes)
 

@@ -56,7 +56,7 @@ class DatasetIdentities:
         try:
             identity = datasets.planned_identity(choice, raw, folder, mirror) or release
             if not mirror and datasets.is_copy(folder):
-                copies = f"{raw / datasets.origin(choice)} and {folder}"
+                copies = f"{datasets.raw_folder(choice, raw)} and {folder}"
                 self.warnings[key] = f"is a copy that differs from the official release; delete {copies} to train on that"
             if not (folder / datasets.META).exists() and key not in self._tried:
                 datasets.check_available(choice, raw, mirror)

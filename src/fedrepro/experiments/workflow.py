@@ -324,7 +324,7 @@ class Workflow:
     def raw(self, folder: str) -> list[Path]:
         """Return the file that exists exactly if the raw files of a prepared data set are complete; none if it has no files."""
         dataset = Choice.model_validate(self.dataset(folder))
-        return [self.paths.raw / datasets.origin(dataset) / "source.json"] if datasets.has_files(dataset) else []
+        return [datasets.raw_folder(dataset, self.paths.raw) / "source.json"] if datasets.has_files(dataset) else []
 
     @property
     def heatmap_code(self) -> str:

@@ -23,5 +23,6 @@ from fedrepro.data.datasets.base import (
     planned_identity,
     prepare,
     provide,
+    raw_folder,
     reader_digest,
 )

@@ -94,15 +94,19 @@ def folders(module: ModuleType) -> tuple[str, ...]:
     return getattr(module, "FOLDERS", ())
 
 
-def fetch_raw(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Make a folder of raw files complete, one process at a time. Raises UserError."""
+def fetch_raw(module: ModuleType, folder: Path, mirror: str | None, place: Path | None = None) -> None:
+    """Make a folder of raw files complete, one process at a time; or stamp the user's own file or folder at `place`. Raises
+    UserError."""
     with user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if is_complete(module, folder, mirror):
             return
         with files.single_process(folder.with_name(f".{folder.name}.fetch.lock")):
             if not is_complete(module, folder, mirror):  # by the process that this one waited for
-                (_fetch_files if module.FILES else _stamp_unpacked)(module, folder, mirror)
+                if module.FILES:
+                    _fetch_files(module, folder, mirror)
+                else:
+                    _stamp_unpacked(module, folder, place or _unpacked_folder(module, folder, mirror))
 
 
 def check_available(module: ModuleType, folder: Path, mirror: str | None) -> None:
@@ -133,10 +137,9 @@ def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
     write_json(folder / STAMP, stamp)
 
 
-def _stamp_unpacked(module: ModuleType, folder: Path, mirror: str | None) -> None:
-    """Write the stamp of files without checksums, with a digest of their listing to notice changes. Raises DataUnavailable."""
+def _stamp_unpacked(module: ModuleType, folder: Path, where: Path) -> None:
+    """Write the stamp of files in `where` without checksums, with a digest of their listing to notice changes."""
     source = "folder" if folders(module) else getattr(module, "SOURCE", "own")
-    where = _unpacked_folder(module, folder, mirror)
     values = {"source": source, "files": {}, "lies": _listing(where)}
     write_json(folder / STAMP, values if where == folder else values | {"place": str(where.resolve())})
 

@@ -12,7 +12,8 @@ A module declares:
 A set of class folders that the user unpacks declares FOLDERS instead of files and, as HOW, the way to get them. With FILES = ()
 alone it reads what the user put into data/raw/<name>/, if anything; SOURCE may say where that comes from.
 
-A data set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of EXTENT.
+A data set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of EXTENT;
+`classes(params)` and the like instead of other constants. `place(params)` is the user's file or folder that the options name.
 One that is drawn may declare CHECKSUMS, options -> checksum of the arrays, so that its runs are identified before it is drawn.
 If images belong to devices, it declares `DEVICES = True`, and `read` returns train_owner and test_owner too, (N,) from 0.
 
@@ -54,10 +55,17 @@ class LabelledSubset:
     labels: np.ndarray  # (N,) int64 in 0..classes-1
     classes: int
     owners: np.ndarray | None = None  # (N,) int64: the device of each image
+    selected: np.ndarray | None = None  # (N,) int64: the number of each image in the whole part; None: it is the whole part
+    total: int | None = None  # images of the whole part, if this is a selection
+
+    @property
+    def numbers(self) -> np.ndarray:
+        return np.arange(len(self.labels)) if self.selected is None else self.selected
 
     def select(self, index: np.ndarray) -> LabelledSubset:
         """Return the labels of the images `index`."""
-        return LabelledSubset(self.labels[index], self.classes, None if self.owners is None else self.owners[index])
+        owners = None if self.owners is None else self.owners[index]
+        return LabelledSubset(self.labels[index], self.classes, owners, self.numbers[index], self.total or len(self.labels))
 
 
 @dataclass(frozen=True)
@@ -106,23 +114,38 @@ def key(choice: Choice | str) -> str:
 
 def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
     """Return image shape (C, H, W), number of training and of test images, as declared."""
-    module, options = _module(choice)
-    return module.extent(*options) if options else module.EXTENT
+    return _declared(choice, "EXTENT")
 
 
 def classes(choice: Choice | str) -> tuple[str, ...]:
     """Return the names of a data set's classes."""
-    return _module(choice)[0].CLASSES
+    return _declared(choice, "CLASSES")
 
 
 def is_real(choice: Choice | str) -> bool:
     """Return whether a data set's inputs are real numbers; else they are pixels, 0..255."""
-    return getattr(_module(choice)[0], "REAL", False)
+    return _declared(choice, "REAL", False)
 
 
 def has_devices(choice: Choice | str) -> bool:
     """Return whether a data set says which device an image comes from."""
-    return getattr(_module(choice)[0], "DEVICES", False)
+    return _declared(choice, "DEVICES", False)
+
+
+def _declared(choice: Choice | str, name: str, default: Any = None) -> Any:
+    """Return a constant of a data set's module, or the result of the function of that name in small letters."""
+    module, options = _module(choice)
+    return getattr(module, name.lower())(*options) if hasattr(module, name.lower()) else getattr(module, name, default)
+
+
+def _place(choice: Choice | str) -> Path | None:
+    """Return the user's file or folder that the options of a data set name; None if they name none."""
+    return _declared(choice, "PLACE")
+
+
+def raw_folder(choice: Choice | str, raw: Path) -> Path:
+    """Return the folder of a data set's raw files, or of the stamp of a file or folder that its options name."""
+    return raw / (key(choice) if hasattr(_module(choice)[0], "place") else origin(choice))
 
 
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
@@ -150,22 +173,22 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
     Raises UserError.
     """
-    name = origin(choice)
-    _fetch.fetch_raw(registry.find("datasets", name), raw / name, mirror)
-    return raw / name
+    folder = raw_folder(choice, raw)
+    _fetch.fetch_raw(registry.find("datasets", origin(choice)), folder, mirror, _place(choice))
+    return folder
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same data give the same bytes.
     Raises UserError, also for a mirror's copy that is not what the mirror declares."""
     module, options = _module(choice)
-    folder = raw / origin(choice)
+    folder = raw_folder(choice, raw)
     stamp = _fetch.verified_stamp(folder)
     source = _fetch.files_folder(folder, stamp)
     try:
         with _fetch.user_errors(source):
             arrays = module.read(source, *options)
-        _prepared.check(f"{source}: {folder.name}", arrays, len(module.CLASSES), is_real(choice), extent(choice)[0])
+        _prepared.check(f"{source}: {folder.name}", arrays, len(classes(choice)), is_real(choice), extent(choice)[0])
         _check_counts(choice, arrays)
     except UserError as error:
         where = "" if str(source) in str(error) else f"{source}: "
@@ -202,8 +225,8 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
         elif _outdated(choice, raw, out):
-            if _fetch.has_changed(raw / origin(choice)):
-                (raw / origin(choice) / _fetch.STAMP).unlink()
+            if _fetch.has_changed(raw_folder(choice, raw)):
+                (raw_folder(choice, raw) / _fetch.STAMP).unlink()
                 fetch(choice, raw, mirror)
             prepare(choice, raw, out)
 
@@ -257,17 +280,17 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
 
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
     """Raise DataUnavailable or UserError for missing raw files, as far as that needs no network. Fetches nothing."""
-    name = origin(choice)
-    _fetch.check_available(registry.find("datasets", name), raw / name, mirror)
+    if _place(choice) is None:  # which raises the error itself
+        _fetch.check_available(registry.find("datasets", origin(choice)), raw_folder(choice, raw), mirror)
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
     """Return whether other code read or drew the prepared data, or the user's own files have changed since; False if they
     cannot be prepared again, without raw files or in a folder that is not writable."""
     meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
-    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.has_changed(raw / origin(choice)):
+    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.has_changed(raw_folder(choice, raw)):
         return False
-    return (raw / origin(choice) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
+    return (raw_folder(choice, raw) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
 
 def reader_digest(choice: Choice | str) -> str:
@@ -305,8 +328,8 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     return {
         "name": name,
         "title": module.TITLE.format(**registry.parse_options("datasets", choice).model_dump()),
-        "classes": len(module.CLASSES),
-        "class_names": list(module.CLASSES),
+        "classes": len(classes(choice)),
+        "class_names": list(classes(choice)),
         "shape": list(arrays[0].shape[1:]),
         "train": len(arrays[1]),
         "test": len(arrays[3]),

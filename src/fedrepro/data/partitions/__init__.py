@@ -3,6 +3,7 @@
 from fedrepro.data.partitions.base import (
     Partition,
     check,
+    check_extent,
     create,
     for_run,
     images_for_clients,
@@ -18,6 +19,7 @@ from fedrepro.data.partitions.base import (
 __all__ = [
     "Partition",
     "check",
+    "check_extent",
     "create",
     "images_for_clients",
     "mean_client_images",

@@ -7,6 +7,7 @@ which returns one array of training indices per client. It may declare
   every client's test part has the class proportions of its training part. Needed if clients share images.
 - `check(params, images, classes)`, which raises UserError for options that the numbers of training images and classes rule out.
   It is called for every scale before any work.
+- `check_extent(params, train, test)`, which raises UserError for options that the whole data set's numbers of images rule out.
 - `BY_DEVICE = True`, if it needs the device of each image.
 
 An option that names a file is a `types.InputFile`, so that a run's name depends on the content of the file.
@@ -140,6 +141,13 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
         module.check(params, images, classes)
 
 
+def check_extent(choice: Choice, train: int, test: int) -> None:
+    """Raise UserError for options that the numbers of training and test images in the data set's files rule out."""
+    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
+    if hasattr(module, "check_extent"):
+        module.check_extent(params, train, test)
+
+
 def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
     """Partition a labelled set: a pure function of its arguments.
 
@@ -155,6 +163,7 @@ def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: 
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
         )
     check(choice, len(train.labels), train.classes, train.owners is not None)
+    check_extent(choice, train.total or len(train.labels), test.total or len(test.labels))
     parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
     redraw = seed if getattr(params, "redraw", False) else None
     if redraw is None and len(parts) != params.clients:

@@ -1,0 +1,98 @@
+"""Clients from a .csv file with the columns client, image and, optionally, part: a line for each image that a client has.
+
+Clients count from 0, images from 0 in the order of the data set's files. The part is `train` or `test`; without test images in
+the file, every client's test part has the class proportions of its training part. Images that the run does not use, by
+`train_images` or `test_images`, and those that are held out or that the server took, are left out.
+"""
+
+import csv
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from fedrepro.config.types import Count, Frozen, InputFile, read_input
+from fedrepro.core.errors import UserError
+from fedrepro.data.datasets._formats import reading
+from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions import _test_parts
+
+PARTS = ("train", "test")
+
+
+class Row(NamedTuple):
+    line: int
+    client: int
+    image: int
+
+
+def _count(data: dict[str, Any]) -> int:
+    return 1 + max(row.client for row in _listed(data["file"])["train"]) if "file" in data else 1
+
+
+class Params(Frozen):
+    file: InputFile
+    clients: Count = Field(default_factory=_count)  # those of the file
+
+
+def check_extent(params: Params, train: int, test: int) -> None:
+    """Raise UserError for images that the data set does not have, and for clients without training images."""
+    for part, count in zip(PARTS, (train, test), strict=True):
+        for row in _listed(params.file)[part]:
+            if row.image >= count:
+                problem = f"image {row.image}: the data set has {count} {part} images, 0 to {count - 1}"
+                raise UserError(f"{params.file.path}: line {row.line}: {problem}")
+    clients = {row.client for row in _listed(params.file)["train"]}
+    if missing := sorted(set(range(max(clients) + 1)) - clients):
+        raise UserError(f"{params.file.path}: client {missing[0]} has no train images. Number clients from 0, without gaps")
+    if len(clients) != params.clients:
+        raise UserError(f"partition listed: clients: {params.file.path} lists {len(clients)} (got {params.clients})")
+
+
+def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
+    return _parts(params, "train", train)
+
+
+def split_test(
+    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+) -> list[np.ndarray]:
+    if _listed(params.file)["test"]:
+        return _parts(params, "test", test)
+    return _test_parts.disjoint_test_parts(params, parts, train, test, draw)
+
+
+def _parts(params: Params, part: str, images: LabelledSubset) -> list[np.ndarray]:
+    """Return each client's images, as places among those in use."""
+    places = {int(number): place for place, number in enumerate(images.numbers)}
+    parts: list[list[int]] = [[] for _ in range(params.clients)]
+    for row in _listed(params.file)[part]:
+        if row.image in places:
+            parts[row.client].append(places[row.image])
+    return [np.array(places, int) for places in parts]
+
+
+def _listed(file: Any) -> dict[str, list[Row]]:
+    return _rows(file.path, file.sha256)
+
+
+@functools.lru_cache(maxsize=8)
+def _rows(path: str, digest: str) -> dict[str, list[Row]]:
+    """Return the rows of each part. Raises UserError, with the line, for what is no row and for an image that occurs twice."""
+    rows: dict[str, list[Row]] = {part: [] for part in PARTS}
+    first: dict[tuple[str, int], int] = {}
+    with reading(path):
+        table = csv.reader(read_input(path, digest).decode("utf-8-sig").splitlines())
+        if (header := next(table, [])) not in (["client", "image"], ["client", "image", "part"]):
+            raise UserError(f"{path}: line 1: expected client,image or client,image,part (got {','.join(header)[:60]})")
+        for cells in filter(None, table):
+            client, image, part = [*cells, "train"][:3] if len(cells) == len(header) else ("", "", "")
+            if not (client.isdecimal() and image.isdecimal() and part in PARTS):
+                form = f"two numbers{', train or test' * (len(header) > 2)}"
+                raise UserError(f"{path}: line {table.line_num}: expected {form} (got {','.join(cells)[:60]})")
+            if (before := first.setdefault((part, int(image)), table.line_num)) != table.line_num:
+                raise UserError(f"{path}: line {table.line_num}: {part} image {int(image)} is on line {before} too")
+            rows[part].append(Row(table.line_num, int(client), int(image)))
+    if not rows["train"]:
+        raise UserError(f"{path}: no train images")
+    return rows
