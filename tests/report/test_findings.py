@@ -29,6 +29,7 @@ def record(key: str, verdict: str, **changes) -> dict:
         "by": "the paper",
         "registered_after_results": "yes",
         "panel_means": "+1.0, +2.0",
+        "measure": "test accuracy",
     }
     return {"key": key, "verdict": verdict} | numbers | texts | changes
 

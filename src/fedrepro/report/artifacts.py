@@ -27,7 +27,7 @@ VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
     *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
-    *("unit", "panels", "panel_means"),
+    *("unit", "panels", "panel_means", "measure"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
@@ -170,7 +170,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
     panel_means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
-    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, panel_means]
+    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, panel_means, verdict.measure.title]
     return dict(zip(VERDICT_FIELDS, [*values, *numbers, *others], strict=True))
 
 

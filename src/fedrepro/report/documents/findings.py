@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fedrepro.report.documents.templating import environment
-from fedrepro.report.numbers import POINTS
+from fedrepro.report.numbers import POINTS, with_minus_signs
 from fedrepro.report.verdicts import summary
 from fedrepro.report.verdicts.rules import Status
 
@@ -36,7 +36,9 @@ class Finding:
 
     @property
     def word(self) -> str:
-        return WORDS[self.answer]
+        """The plain word; at a scale that compares directions only, it says so."""
+        direction = self.record["verdict"] in (Status.AGREES, Status.DISAGREES)
+        return f"direction {WORDS[self.answer]}" if direction else WORDS[self.answer]
 
     @property
     def address(self) -> str:
@@ -92,7 +94,7 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     picture = _forest.draw([finding for finding in tested if finding.is_difference])
     (reports / "findings.svg").write_text(picture, encoding="utf-8")
     templates = environment(autoescape=True)
-    templates.filters["arxiv"] = link_arxiv
+    templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
     late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
