@@ -1,4 +1,5 @@
-"""Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` returns the results."""
+"""Reproduction of four federated-learning papers, from raw data to verdicts; `fedrepro.results` returns the results,
+`fedrepro.simulate` trains a federation of your own, and `fedrepro.load_run` loads a finished run."""
 
 import importlib
 import os
@@ -15,7 +16,9 @@ os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
 
 
 def __getattr__(name: str) -> Any:
-    """Return `__version__` of the installed package, or the module `results`, which is imported on first use."""
+    """Return `__version__` of the installed package, the module `results`, or a function of `simulation`.
+
+    Modules are imported on first use."""
     if name == "__version__":
         from importlib import metadata
 
@@ -25,4 +28,6 @@ def __getattr__(name: str) -> Any:
             return "(not installed)"
     if name == "results":
         return importlib.import_module("fedrepro.results")
+    if name in ("simulate", "load_run"):
+        return getattr(importlib.import_module("fedrepro.simulation"), name)
     raise AttributeError(f"module 'fedrepro' has no attribute '{name}'")

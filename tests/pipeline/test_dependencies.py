@@ -46,6 +46,7 @@ FLOORS = (
     {"report"},
     {"experiments"},
     {"results"},
+    {"simulation"},
     {"cli"},
 )
 

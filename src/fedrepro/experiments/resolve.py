@@ -1,7 +1,7 @@
 """Resolution of settings into the configs of runs: scale overlays, a series' overrides, defaults of every option."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from fedrepro import algorithms, studies
@@ -142,10 +142,11 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
     return values
 
 
-def resolve(config: RunConfig) -> RunConfig:
-    """Return a config with every option of every choice written out. Raises UserError for an unknown name or option."""
+def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
+    """Return a config with every option of every choice written out, except of kinds in `own`, which have no registered name.
+    Raises UserError for an unknown name or option."""
     filled: dict[str, dict[str, Any]] = {}
-    for kind in CHOICES:
+    for kind in (kind for kind in CHOICES if kind not in own):
         choice = getattr(config, kind)
         filled[kind] = {"name": choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json")}
     resolved = parse(RunConfig, config.model_dump() | filled, "run")

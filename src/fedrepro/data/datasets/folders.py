@@ -1,4 +1,4 @@
-"""Pictures of your own, in a folder for each class: <path>/train/<class>/ and <path>/test/<class>/, or <path>/<class>/.
+"""Pictures of your own, in a folder for each class: `train/CLASS/` and `test/CLASS/` in `path`, or `CLASS/`.
 
 In the second case a random `test` share of each class is the test part, always the same. Pictures are resized to (channels,
 size, size).

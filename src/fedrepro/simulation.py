@@ -1,0 +1,178 @@
+"""Federated training from Python, on data and networks of your own or by name, and finished runs with their weights."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedrepro import models, results
+from fedrepro.algorithms.base import Weights
+from fedrepro.config.params import RunConfig, data_mirror
+from fedrepro.config.types import Choice, parse
+from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.files import read_required_json
+from fedrepro.data import partitions
+from fedrepro.data.datasets import Dataset, _prepared
+from fedrepro.data.partitions import Partition
+from fedrepro.experiments.resolve import resolve
+from fedrepro.runs.paths import Paths, repository_root
+from fedrepro.runs.run import Row
+from fedrepro.training import checkpoint, devices, runner
+from fedrepro.training.federation import Federation
+from fedrepro.training.state import State
+
+if TYPE_CHECKING:
+    import pandas
+
+ARRAYS, MODULE = "arrays", "module"  # names of a data set and of a network that were given themselves
+Chosen = str | Mapping[str, Any]  # a name, or {"name": ..., option: value}
+
+
+def simulate(
+    dataset: Chosen | tuple,
+    *,
+    partition: Chosen = "iid",
+    model: Chosen | nn.Module | Callable[[], nn.Module] = "mlp",
+    algorithm: Chosen = "fedavg",
+    clients: int = 10,
+    rounds: int = 20,
+    seeds: Iterable[int] = (0,),
+    on_round: Callable[[State, Row], Any] | None = None,
+    device: str = "auto",
+    executor: str = "auto",
+    data: Path | str = "data",
+    **settings: Any,
+) -> "pandas.DataFrame":
+    """Train a federation for each seed, and return one row per seed and round: the measures (0..1 or nats), loss, bytes, rate.
+
+    Args:
+        dataset: a data set by name, or arrays or tensors (x, y, x_test, y_test): images uint8 or float32, (N, C, H, W) or
+            (N, H, W), and labels (N,) from 0.
+        partition: which client holds which images, with its options except the number of clients.
+        model: a network by name, a module that maps images to scores, or a function that makes one, whose initial weights then
+            follow the seed.
+        algorithm: the method, with its options.
+        on_round: called with the state after a round, which has the weights, and the round's row.
+        data: the folder of data sets that are used by name.
+        settings: other settings of an experiment; by default all clients, at most 10, take part in a round, with one local
+            epoch, batches of 20 and rate 0.1.
+
+    Raises UserError, also for settings that do not suit the data.
+    """
+    import pandas
+
+    rows: list[Row] = []
+    config, loaded = _prepare(dataset, partition, model, algorithm, clients, rounds, settings, Path(data))
+    place = devices.acquire_device(device)
+    assert place is not None  # without a limit it waits
+    for seed in seeds:
+        seeded = config.model_copy(update={"seed": seed})
+        federation = _federate(seeded, loaded, partitions.for_run(seeded, loaded), model, place, executor)
+        state, row = federation.start()
+        rows.append({"seed": seed} | row)
+        while state.round < rounds and not state.diverged:
+            state, row = federation.advance(state)
+            rows.append({"seed": seed} | row)
+            if on_round:
+                on_round(state, rows[-1])
+    return pandas.DataFrame(rows).convert_dtypes()
+
+
+def _prepare(
+    dataset: Any, partition: Chosen, model: Any, algorithm: Chosen, clients: int, rounds: int, settings: dict, data: Path
+) -> tuple[RunConfig, Dataset]:
+    """Return the settings, for seed 0, and the data set."""
+    own = {"dataset"} if isinstance(dataset, tuple) else set()
+    own |= set() if isinstance(model, str | Mapping) else {"model"}
+    loaded = _from_arrays(*dataset) if isinstance(dataset, tuple) else _provide(dataset, data)
+    named = {"dataset": ARRAYS if "dataset" in own else dataset, "model": MODULE if "model" in own else model}
+    shared = {"clients": clients} | ({"name": partition} if isinstance(partition, str) else dict(partition))
+    values = {"clients_per_round": min(shared["clients"], 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1}
+    values |= {"pixel_scaling": "raw"} if loaded.train_x.is_floating_point() else {}
+    values |= named | {"partition": shared, "algorithm": algorithm, "rounds": rounds, "seed": 0} | settings
+    return resolve(parse(RunConfig, values, "simulate"), own), loaded
+
+
+def _federate(
+    config: RunConfig, data: Dataset, partition: Partition, model: Any, device: torch.device, executor: str
+) -> Federation:
+    build = None
+    if not isinstance(model, str | Mapping):
+        build = functools.partial(models.from_module, model, tuple(data.train_x.shape[1:]), data.classes)
+    return Federation(config, data, partition, device, executor, build=build)
+
+
+def _provide(dataset: Chosen, data: Path) -> Dataset:
+    choice = Choice.model_validate(dataset)
+    return runner.provide_dataset(choice, Paths(data=data), data_mirror(None))
+
+
+def _from_arrays(*given: Any) -> Dataset:
+    """Return a data set of four arrays or tensors. Raises UserError unless they are one."""
+    if len(given) != 4:
+        raise UserError(f"simulate: dataset: expected (x, y, x_test, y_test) (got {len(given)} values)")
+    train_x, train_y, test_x, test_y = (
+        part.numpy(force=True) if isinstance(part, Tensor) else np.asarray(part) for part in given
+    )
+    train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
+    classes = 1 + max(int(y.max(initial=0)) for y in (train_y, test_y))
+    arrays = (train_x, train_y, test_x, test_y)
+    _prepared.check("simulate: dataset", arrays, classes, train_x.dtype == np.float32, train_x.shape[1:])
+    mean, std = _prepared.moments(train_x)
+    meta = {"title": "own arrays", "source": "own", "official": False, "identity": _prepared.pixels_digest(arrays)}
+    x, y, x_test, y_test = (torch.tensor(array, dtype=None if array.ndim == 4 else torch.int64) for array in arrays)
+    return Dataset(ARRAYS, x, y, x_test, y_test, classes, meta | {"mean": mean, "std": std})
+
+
+@dataclass(frozen=True)
+class LoadedRun:
+    """A finished run in memory."""
+
+    config: RunConfig
+    state: State  # after the last round
+    federation: Federation  # its data and method, to measure or to train on
+
+    @property
+    def weights(self) -> Weights:
+        """The global weights and running statistics by name."""
+        return self.state.weights
+
+    @property
+    def network(self) -> nn.Module:
+        """The network with these weights, in evaluation mode; it maps inputs to outputs with the field `logits`."""
+        self.federation.algorithm.net.load_state_dict(self.weights, strict=False)
+        return self.federation.algorithm.net
+
+    @property
+    def partition(self) -> Partition:
+        return self.federation.data.partition
+
+
+def load_run(paper: str, experiment: str, series: str, seed: int = 0, scale: str = "paper", device: str = "cpu") -> LoadedRun:
+    """Return a finished run of this repository: its weights, network, partition and settings.
+
+    Raises UserError if there is no such run, or its weights are not here: committed results have none.
+    """
+    runs = results.runs(paper, experiment, scale)
+    if series not in set(runs["series"]):
+        raise unknown_name("series", series, list(dict.fromkeys(runs["series"])))
+    names = {row["seed"]: row["run"] for row in runs.to_dict("records") if row["series"] == series}
+    if seed not in names:
+        raise UserError(f"{paper} {experiment}: {series}: no run with seed {seed}: choose from {', '.join(map(str, names))}")
+    root, name = repository_root(), names[seed]
+    path = root / "results" / "runs" / paper / name / "model.safetensors"
+    if not path.exists():
+        command = f"snakemake --cores 2 {paper}_{experiment} --config scale={scale} use_kept_results=false"
+        raise UserError(f"{path}: the weights are not here. Train the run: {command}")
+    record = read_required_json(path.with_name("config.json"), "config", "data")
+    config = parse(RunConfig, record["config"], str(path.parent))
+    paths = Paths(data=root / "data")
+    dataset = runner.provide_dataset(config.dataset, paths, data_mirror(None))
+    partition = runner.provide_partition(config, record["data"], paths, data_mirror(None))
+    federation = Federation(config, dataset, partition, devices.pick_device(device))
+    return LoadedRun(config, federation.state_to_device(checkpoint.load(path, name)[0]), federation)
