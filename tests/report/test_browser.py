@@ -120,6 +120,7 @@ def test_claims_are_found_by_words(visit, name, total):
     before = page.locator(SHOWN).count()
     field.fill("conv SAVES 64")
     assert count.inner_text() == f"{total // 65} of {total} claims"
+    assert page.locator(SHOWN).first.bounding_box()["y"] < (360 if name == "index.html" else 9999) + field.bounding_box()["y"]
     assert [SAVES in text.replace("\xa0", " ") for text in page.locator(SHOWN).all_inner_texts()] == [True] * (total // 65)
     field.fill("no such words")
     assert page.locator(SHOWN).count() == 0 and page.get_by_text("No matching claim.").is_visible()

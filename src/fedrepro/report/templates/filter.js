@@ -37,6 +37,7 @@
       if (filtering && !active) folds.forEach((fold) => (fold.before = fold.open));
       const stopped = active && !filtering;
       active = filtering;
+      document.body.classList.toggle("filtering", active);
       const matches = (text) => searched.every((word) => text.includes(word));
       const among = (chosen, own) => !chosen.length || chosen.includes(own);
       const matching = new Set(), found = rows.filter(({ words: text }) => matches(text));
