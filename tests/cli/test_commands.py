@@ -86,6 +86,7 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
     (("train", "--runs", "absent.json", "--scale", "p"), "--runs: trains what is in the list"),
     (("train", "--runs", "absent.json", "fig"), "cannot be combined with targets"),
+    (("train", "--part", "1/2"), "--part: divides a list of runs. Name the list with --runs."),
     (("plan", "--export", "absent/runs.json"), "absent/runs.json: cannot be written"),
     (("train", "--data-mirror", "absent"), "absent"),
     (("train", "--data-mirror", "."), "p fig: data not available: data mirror .: "),
@@ -104,6 +105,7 @@ def test_mistakes_in_the_options(arguments, words, here, capsys, request):
 
 @pytest.mark.parametrize(("arguments", "words"), [
     ((), "error: "), (("fly",), "error: "), (("plan", "--budget", "3"), "unrecognized arguments: --"),
+    *((("train", "--part", text), "expected a part") for text in ("4/3", "0/3", "3", "1/-1")),
     *((("train", "--budget", text), "with s, m or h") for text in ("soon", "", "m", "3d", "1 h", "1e3", "nan", ".5m")),
     *((command, "unrecognized arguments: --") for command in (
         ("train", "--no"), ("prune", "--scale", "quick"), ("keep", "--device", "cpu"), ("schema", "--params=x"),
@@ -250,7 +252,9 @@ def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
         patch.setenv("FEDREPRO_DATA_MIRROR", "there")
         patch.setattr("fedrepro.training.runner.train", lambda *arguments, mirror, **options: asked.append(mirror) or [])
         assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results]) == 0 and asked == ["there"]
-    assert main.main(["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]) == 0
+    training = ["train", "--runs", str(tmp_path / "runs.json"), "--results", results, "--device", "cpu"]
+    assert main.main([*training, "--part", "2/2"]) == 0 and not (tmp_path / "results" / "runs").exists()
+    assert main.main([*training, "--part", "1/2"]) == 0
     (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
     assert json.loads((run / "summary.json").read_text())["rounds"] == 1
     assert main.main(["plan", "--params", str(params), "--results", results]) == 0

@@ -1,6 +1,11 @@
 # Unfinished runs and studies are packed into jobs (src/fedrepro/experiments/jobs.py): starting a process costs seconds.
 
 
+def reserved_minutes(rule):
+    """Return the time that a cluster reserves for a job, as a function of the attempt."""
+    return lambda wildcards, attempt: work.minutes(rule, attempt)
+
+
 for job in work.train_jobs:
 
     rule:
@@ -19,6 +24,7 @@ for job in work.train_jobs:
         threads: work.params.cores_per_run
         resources:
             gpu=work.gpus_per_job,
+            runtime=reserved_minutes(f"train_{job.name}"),
         params:
             runs=unrecorded(job.work),
             snapshots=work.snapshots,
@@ -44,6 +50,7 @@ for job in work.study_jobs:
         priority: work.priority(job.name)
         resources:
             gpu=work.gpus_per_job,
+            runtime=reserved_minutes(job.name),
         params:
             study_runs=unrecorded(job.work),
             options=work.device_options,

@@ -102,6 +102,8 @@ def train(options: argparse.Namespace) -> int:
     from fedrepro.experiments import study_plan, study_runner
     from fedrepro.training import runner
 
+    if options.part and not options.runs:
+        raise UserError("--part: divides a list of runs. Name the list with --runs.")
     work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
     limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
     snapshots = study_plan.snapshots(work.study_runs).rounds
@@ -137,7 +139,11 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
     paths = Paths(results=options.results)
     shared = {"mirror": data_mirror(options.data_mirror), "device": DeviceChoice(options.device or "auto")}
-    return TrainingPlan(run_list.read(options.runs, paths), study_plan.from_run_list(options.runs, paths), paths, shared, {})
+    part, parts = options.part or (1, 1)
+    runs = run_list.read(options.runs, paths)[part - 1 :: parts]
+    folders = {run.folder for run in runs}
+    study_runs = [study for study in study_plan.from_run_list(options.runs, paths) if study.run.folder in folders]
+    return TrainingPlan(runs, study_runs, paths, shared, {})
 
 
 def plan(options: argparse.Namespace) -> int:

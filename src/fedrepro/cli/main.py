@@ -74,6 +74,14 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def parse_part(text: str) -> tuple[int, int]:
+    """Return (3, 100) for 3/100, the third of a hundred parts."""
+    match = re.fullmatch("([1-9][0-9]*)/([1-9][0-9]*)", text)
+    if not match or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError(f"'{text}': expected a part and the number of parts, e.g. 3/100")
+    return int(match[1]), int(match[2])
+
+
 def parse_cores(text: str) -> int:
     """Return a positive whole number."""
     if not re.fullmatch("[1-9][0-9]*", text):
@@ -105,6 +113,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": Path,
         "help": "train the runs in this list, which `fedrepro plan --export` wrote",
     },
+    "--part": {"type": parse_part, "help": "with --runs: train only this part of the list, e.g. 3/100, as one job of an array"},
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
     "--yes": {"action": "store_true", "help": "delete; without it folders and files are only listed"},
     "--other-code": {"action": "store_true", "help": "also delete finished runs of current settings that earlier code trained"},
@@ -113,7 +122,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 COMMON = "--params --data-mirror --results"
 COMMANDS = (  # name, function, options, help
     ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
-    ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs", "train what is not finished"),
+    ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs --part", "train what is not finished"),
     ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
     ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),
     ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),

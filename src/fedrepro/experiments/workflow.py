@@ -4,6 +4,7 @@ The main process plans and packs jobs. A process that does one of them makes the
 of its job. Nothing here needs Snakemake.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
@@ -37,6 +38,7 @@ READ_ONLY_OPTIONS = {
     *("--summary", "-S", "--detailed-summary", "-D", "--dag", "--rulegraph", "--filegraph", "--d3dag", "--unlock"),
 }
 SHORT_WORK_SECONDS = 300  # for each core
+RESERVED_MINUTES = 60  # beside twice the estimate, which a node's speed may exceed
 DATA_PRIORITY = 10**9  # of jobs for which all training waits
 Work = TypeVar("Work")
 
@@ -266,6 +268,10 @@ class Workflow:
     def priority(self, rule: str) -> int:
         """Return the seconds of a rule's job: the longest starts first, so that at the end no core waits for it."""
         return int(sum(work.cost.seconds for work in self.costs_of_rules.get(rule, ())))
+
+    def minutes(self, rule: str, attempt: int) -> int:
+        """Return the time that a cluster reserves for a rule's job: twice the estimate and an hour, more at each attempt."""
+        return attempt * (RESERVED_MINUTES + math.ceil(2 * self.priority(rule) / 60))
 
     def studies_of(self, paper: str) -> list[study_plan.PlannedStudy]:
         return [study for group in self.studies[paper].values() for study in group.values()]
