@@ -21,6 +21,7 @@ class Spec:
 
 def record(key: str, verdict: str, **changes) -> dict:
     numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07, "unit": "points", "panels": 1}
+    numbers |= {"interval": "moderated", "half_width_t": 0.0072, "p": 0.001, "p_holm": 0.01}
     texts = {
         "claim": f"{key} leads",
         "reported": "+7 points",
@@ -30,6 +31,7 @@ def record(key: str, verdict: str, **changes) -> dict:
         "registered_after_results": "yes",
         "panel_means": "+1.0, +2.0",
         "measure": "test accuracy",
+        "calibrated": "",
     }
     return {"key": key, "verdict": verdict} | numbers | texts | changes
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -27,7 +28,7 @@ VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
     *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
-    *("unit", "panels", "panel_means", "measure"),
+    *("unit", "panels", "panel_means", "measure", "calibrated"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
@@ -160,7 +161,8 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     claim, ours = verdict.claim, verdict.ours
     contradiction = paper_curves.contradiction(spec.experiments, claim, evidence.curves)
     note = "; ".join(filter(None, [contradiction and f"by the paper's own plotted curves {contradiction}", claim.note]))
-    values = [claim.text, claim.source, verdict.reported, verdict.our_value, verdict.condition, verdict.status, verdict.why]
+    values = [claim.text, claim.source, verdict.reported, verdict.our_value, verdict.condition, verdict.status]
+    values.append(_with_panel_names(spec, verdict.why) if claim.quantity.panels > 1 else verdict.why)
     values += [note, verdict.key, claim.experiment, spec.artifact_of(claim), verdict.tolerance]
     values.append(summary.US if claim.own_question else summary.PAPER)
     values += ["yes" if claim.registered_after_results else "no", claim.headline or ""]
@@ -170,8 +172,16 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
     panel_means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
-    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, panel_means, verdict.measure.title]
+    calibrated = "; ".join(reason.values["text"] for reason in verdict.reasons if reason.kind == ReasonKind.CALIBRATED)
+    others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, _with_panel_names(spec, panel_means)]
+    others += [verdict.measure.title, calibrated]
     return dict(zip(VERDICT_FIELDS, [*values, *numbers, *others], strict=True))
+
+
+def _with_panel_names(spec: Paper, text: str) -> str:
+    """Return a text with the names of experiments in place of their keys, where a signed number follows."""
+    names = {key: options.name for key, options in spec.experiments.items() if options.name}
+    return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
 
 
 def _interval_kind(plain: Estimate | None, ours: Estimate) -> str:

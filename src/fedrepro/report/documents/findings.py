@@ -41,6 +41,21 @@ class Finding:
         return f"direction {WORDS[self.answer]}" if direction else WORDS[self.answer]
 
     @property
+    def remarks(self) -> list[str]:
+        """What weakens or strengthens the evidence, as phrases."""
+        record, remarks = self.record, []
+        if record["p_holm"] is not None and self.answer != "not shown":
+            remarks.append(f"p = {record['p']:.2g}, after Holm's correction {record['p_holm']:.2g}")
+        if record["interval"] == "moderated":
+            own = f"{100 * record['half_width_t']:.1f} {record['unit']}" if self.is_difference else "wider"
+            remarks.append(f"variance shared with the page's other claims; half of its own interval: {own}")
+        if record.get("calibrated"):
+            remarks.append(f"calibrated: {record['calibrated']}")
+        if record["registered_after_results"] == "yes":
+            remarks.append("listed after its results had been seen")
+        return remarks
+
+    @property
     def address(self) -> str:
         return f"{self.scale}/{self.paper}/index.html#claim-{self.record['key']}"
 

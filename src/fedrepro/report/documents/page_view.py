@@ -151,6 +151,12 @@ class PaperView:
         return [finding for finding in self.findings if finding.record["headline"]]
 
     @property
+    def contradicted(self) -> list[Finding]:
+        """The paper's claims that our runs contradict, without the main ones."""
+        findings = [finding for finding in self.findings if finding.answer == "no" and finding.record["by"] == PAPER]
+        return [finding for finding in findings if not finding.record["headline"]]
+
+    @property
     def differences(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.is_difference]
 
@@ -213,16 +219,25 @@ def claim_details(content: PaperContent, verdict: Mapping[str, Any]) -> dict[str
     measure = MEASURES[claim.ref.resolved(content.spec.experiments).measure]
     details = {"word": plain_word(verdict["verdict"]), "measured": quantity.description(measure), "ran": ""}
     if results and results.note["compare"] == "direction" and verdict["verdict"] in TESTED:
-        details["ran"] = format_size(results.note["training"])
+        panels = [results, *(content.results[name] for name in getattr(quantity, "also", ()))]
+        details["ran"] = format_sizes([each.note["training"] for each in panels])
     return details | {"property": quantity.kind == BYTES}
 
 
-def format_size(training: Mapping[str, Any]) -> str:
-    """Return the size of an experiment, e.g. "48 rounds, 8,000 images, 20 clients"."""
-    partition, images = training["partition"], training.get("train_images")
-    clients = partition.get("clients") if isinstance(partition, Mapping) else None
-    sizes = [f"{training['rounds']} rounds", f"{images:,} images" if images else "", f"{clients} clients" if clients else ""]
-    return ", ".join(filter(None, sizes))
+def format_sizes(trainings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the sizes of experiments, e.g. "36 to 96 rounds, 8,000 to 20,000 images, 20 clients"."""
+    partitions = [training["partition"] for training in trainings]
+    sizes = {
+        "rounds": [training["rounds"] for training in trainings],
+        "images": [training.get("train_images") for training in trainings],
+        "clients": [partition.get("clients") if isinstance(partition, Mapping) else None for partition in partitions],
+    }
+    return ", ".join(f"{_range(numbers)} {name}" for name, numbers in sizes.items() if None not in numbers)
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def nest_variants(entries: Iterable[ArtifactView], panels: Mapping[str, str]) -> list[ArtifactView]:

@@ -50,7 +50,7 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
             value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
         labels.append("\n".join(textwrap.wrap(record["claim"], letters, max_lines=lines, placeholder=" …")))
-    limit = _limit(findings)
+    limit = None if narrow else _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
         for place, tested in enumerate(rows.values()):

@@ -37,7 +37,7 @@ class Figure(base.Figure, ExperimentRef):
     def alt_text(self) -> str:
         if self.baseline:
             return "differences from one method over rounds of communication, one line per method"
-        return "accuracy over rounds of communication, one line per method; the numbers are in the table below"
+        return "accuracy over rounds of communication, one line per method"
 
     def check(self, checker: ReferenceChecker) -> None:
         display = checker.check_ref(self)

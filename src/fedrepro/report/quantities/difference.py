@@ -123,7 +123,11 @@ class Quantity(value.Quantity):
         ahead = sum(lead > 0 for lead in leads)
         interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
         unit = self.unit(view.measure)
-        means = [f"{unit.factor * (mean(series) - mean(other)):+.1f}" for series, other in panels]
+        keys = [view.key, *self.also]
+        means = [
+            f"{key} {unit.factor * (mean(series) - mean(other)):+.1f} ({len(series)})"
+            for key, (series, other) in zip(keys, panels, strict=True)
+        ]
         values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads), "probability": interval}
         return [make_reason(ReasonKind.POOLED, means=", ".join(means), **values)]
 
