@@ -49,7 +49,8 @@ class ReasonKind(StrEnum):
     COPIES = "on {data}"
     SEEDS_ADDED = "{seeds} added after the results of {looked} had been seen"
     POOLED = (
-        "{panels} panels, each with its mean and number of seeds: {means}; {ahead} of {pairs} pairs of runs with the same seed ahead; "
+        "{panels} panels, each with its mean and number of seeds: {means}; "
+        "{ahead} of {pairs} pairs of runs with the same seed ahead; "
         "probability of improvement {probability}"
     )
     LISTED_LATE = "the claim was listed after the results of its runs had been seen"

@@ -58,11 +58,11 @@ RULES = {
     Status.PARTLY: "For a difference, only the direction is reproduced: the whole interval has the reported sign, but does not "
     "lie within the tolerance, or the tolerance is wider than half of the difference. Also if only one of two series reaches "
     "the target, as claimed.",
-    Status.NOT: "The reported value is further away than tolerance and chance explain together: outside the tolerance plus half "
-    "of the 95 % interval of one more run of ours or, if the paper gives a standard deviation, of the difference of both means "
-    "(Welch). For a difference: the same, and our interval contains zero; or our interval has the opposite sign. If only a "
-    f"direction is claimed, also if our interval contains zero and the 90 % interval ends below {NO_LEAD}, since a smaller lead "
-    "counts as none.",
+    Status.NOT: "The reported value is further away than tolerance and chance explain together: outside the tolerance plus "
+    "half of the 95 % interval of one more run of ours or, if the paper gives a standard deviation, of the difference of both "
+    "means (Welch). For a difference: the same, and our interval contains zero; or our interval has the opposite sign. If only "
+    f"a direction is claimed, also if our interval contains zero and the 90 % interval ends below {NO_LEAD}, since a smaller "
+    "lead counts as none.",
     Status.AGREES: "At a scale where only directions are judged: the whole interval has the reported sign.",
     Status.DISAGREES: "At such a scale: the whole interval has the opposite sign.",
     Status.HOLDS: "A question of our own, on which the paper reports nothing: the whole interval has the sign that the "
