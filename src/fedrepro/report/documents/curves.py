@@ -4,63 +4,104 @@ Data and specification are a script, `curves.js` next to the page, since a page 
 """
 
 import json
-from collections.abc import Iterable
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.page_view import display_name
 from fedrepro.report.documents.vega_lite import SPECIFICATION
-from fedrepro.report.figures import curves, panels
-from fedrepro.report.inputs.panel import ExperimentView
+from fedrepro.report.figures import curves, lines, panels
+from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import display_factor, measure_unit_name
 from fedrepro.report.statistics import Curve, Estimate
 
 FILE = "curves.js"
+Settings = dict[str, Any]  # with which a chart opens
 
 
-def charts(content: PaperContent) -> dict[str, list[dict[str, Any]]]:
-    """Return figure -> the charts that explore it, one for each panel of curves that has results."""
-    shown = {item["key"]: _members(content, item["key"]) for item in content.figures}
-    return {key: [_chart(content, *member) for member in members.items()] for key, members in shown.items() if members}
+@dataclass(frozen=True)
+class Curves:
+    """The curves of an experiment in one measure: series -> seed -> curve. Values times `factor` have the `unit`. `reported`:
+    series -> key of the paper's curve."""
+
+    key: str
+    name: str
+    measure: str
+    unit: str
+    results: Results
+    by_series: Mapping[str, Mapping[int, Curve]]
+    factor: int = 1
+    reported: Mapping[str, str] = field(default_factory=dict)
 
 
-def _members(content: PaperContent, key: str) -> dict[str, curves.Figure]:
-    """Return the figures of curves with results that a figure shows, as its panels or itself, by key."""
-    figures, evidence = content.spec.figures, content.evidence
+def charts(content: PaperContent) -> dict[str, list[Settings]]:
+    """Return figure -> the settings of the charts that explore it, one for each panel of curves over rounds with results."""
+    shown = {item["key"]: [settings for settings, _ in _charts(content, item["key"])] for item in content.figures}
+    return {key: found for key, found in shown.items() if found}
+
+
+def _charts(content: PaperContent, key: str) -> Iterator[tuple[Settings, Curves]]:
+    figures = content.spec.figures
     figure = figures[key]
-    shown = {name: figures[name] for name in (figure.names if isinstance(figure, panels.Figure) else [key])}
-    drawn = {name: member for name, member in shown.items() if isinstance(member, curves.Figure)}
-    return {name: member for name, member in drawn.items() if not member.missing_reason(evidence)}
+    for name in figure.names if isinstance(figure, panels.Figure) else [key]:
+        member = figures[name]
+        if member.missing_reason(content.evidence):
+            continue
+        if isinstance(member, curves.Figure):
+            yield _learning_curves(content, name, member)
+        elif isinstance(member, lines.Figure) and member.x == "round":
+            yield from _study_curves(content, name, member)
 
 
-def _chart(content: PaperContent, key: str, figure: curves.Figure) -> dict[str, Any]:
-    """Return the settings with which a chart opens, those of the figure."""
-    smooth = content.evidence.panel(figure).results.at_scale(figure.smooth, 1)
-    chart = {"name": display_name(content.spec, key), "curves": data_key(content, figure), "over": figure.over}
-    return chart | {"minus": figure.baseline or "", "smooth": smooth}
+def _learning_curves(content: PaperContent, key: str, figure: curves.Figure) -> tuple[Settings, Curves]:
+    """Return a figure's chart. Figures of one experiment share their curves unless they differ in the measure."""
+    view, own = content.evidence.panel(figure), content.evidence.experiments.get(figure.experiment)
+    measure, results = view.measure, view.results
+    shared = own and own.measure == view.display.measure
+    name = figure.experiment if shared else f"{figure.experiment}:{view.display.measure}"
+    settings = {"name": display_name(content.spec, key), "curves": name, "over": figure.over}
+    settings |= {"minus": figure.baseline or "", "smooth": results.at_scale(figure.smooth, 1)}
+    title = display_name(content.spec, figure.experiment), measure.label or measure.title, measure_unit_name(measure)
+    by_series = {label: view.curves(label) for label in results.labels}
+    return settings, Curves(name, *title, results, by_series, display_factor(measure), view.display.reported)
 
 
-def data_key(content: PaperContent, figure: curves.Figure) -> str:
-    """Return the key of a figure's data; figures of one experiment share them unless they differ in the measure."""
-    panel = content.evidence.panel(figure)
-    own = content.evidence.experiments.get(figure.experiment)
-    return figure.experiment if own and own.measure == panel.display.measure else f"{figure.experiment}:{panel.display.measure}"
+def _study_curves(content: PaperContent, key: str, figure: lines.Figure) -> Iterator[tuple[Settings, Curves]]:
+    """Yield a chart for each experiment whose study has results."""
+    measure, _, unit = figure.label.rstrip(")").rpartition(" (")
+    for experiment, title in figure.names.items():
+        results, name = content.evidence.study(experiment, figure.of), f"{experiment}-{figure.of}:{figure.y}"
+        if not results.missing_reason:
+            own = title if len(figure.names) > 1 else display_name(content.spec, key)
+            settings = {"name": own, "curves": name, "over": "rounds", "minus": "", "smooth": 1}
+            by_series = {label: _round_means(figure, results, label) for label in results.labels}
+            yield settings, Curves(name, own, measure, unit, results, by_series)
+
+
+def _round_means(figure: lines.Figure, results: Results, label: str) -> dict[int, Curve]:
+    """Return seed -> mean of the numbers of each round."""
+    numbers: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in results.rows_without_diverged(label):
+        if row[figure.y] != "":
+            numbers[int(row["seed"])][int(row[figure.x])].append(float(row[figure.y]))
+    return {seed: [(round, statistics.fmean(values)) for round, values in means.items()] for seed, means in numbers.items()}
 
 
 def write(content: PaperContent, folder: Path) -> None:
     """Write `curves.js` into the paper's `folder`."""
-    members = [figure for item in content.figures for figure in _members(content, item["key"]).values()]
-    figures = {data_key(content, figure): figure for figure in members}
-    views = {key: content.evidence.panel(figure) for key, figure in figures.items()}
-    experiments = {key: _experiment(content, figures[key].experiment, view) for key, view in views.items()}
-    factors = {curve: display_factor(view.measure) for view in views.values() for curve in view.display.reported.values()}
+    shown = {own.key: own for item in content.figures for _, own in _charts(content, item["key"])}
+    experiments = {key: _experiment(content, own) for key, own in shown.items()}
+    factors = {curve: own.factor for own in shown.values() for curve in own.reported.values()}
     most = max((len(series["seeds"]) for item in experiments.values() for series in item["series"].values()), default=1)
     values = {
         "specification": SPECIFICATION,
         "experiments": experiments,
         "paper": {curve: _columns(content.evidence.curves[curve], factor) for curve, factor in factors.items()},
-        "comparable": any(view.comparable for view in views.values()),
+        "comparable": any(own.results.compare == "full" for own in shown.values()),
         "quantiles": [0, 0, *(round(Estimate(0, 1, n).quantile(0.975), 4) for n in range(2, most + 1))],
     }
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
@@ -68,24 +109,22 @@ def write(content: PaperContent, folder: Path) -> None:
     (folder / FILE).write_text(f"(globalThis.fedrepro ??= {{}})[{name}] = {text};\n", encoding="utf-8")
 
 
-def _experiment(content: PaperContent, name: str, view: ExperimentView) -> dict[str, Any]:
+def _experiment(content: PaperContent, own: Curves) -> dict[str, Any]:
     """Return an experiment's curves; a series without finished runs is left out."""
-    measure = view.measure
-    series = {label: _series(content, view, label) for label in view.results.labels if view.curves(label)}
-    text, unit = measure.label or measure.title, measure_unit_name(measure)
-    return {"name": display_name(content.spec, name), "measure": text, "unit": unit, "series": series}
+    series = {label: _series(content, own, label) for label, seeds in own.by_series.items() if seeds}
+    return {"name": own.name, "measure": own.measure, "unit": own.unit, "series": series}
 
 
-def _series(content: PaperContent, view: ExperimentView, label: str) -> dict[str, Any]:
-    seeds, factor = view.curves(label), display_factor(view.measure)
+def _series(content: PaperContent, own: Curves, label: str) -> dict[str, Any]:
+    seeds = own.by_series[label]
     rounds = sorted({round for curve in seeds.values() for round, _ in curve})
     values = {
-        "colour": content.evidence.styles_of(view.results)[label].colour,
-        "epochs": view.setting(label, "local_epochs"),
+        "colour": content.evidence.styles_of(own.results)[label].colour,
+        "epochs": own.results.note["series"][label].get("config", {}).get("local_epochs"),
         "rounds": rounds,
-        "seeds": {seed: _aligned(curve, rounds, factor) for seed, curve in seeds.items()},
+        "seeds": {seed: _aligned(curve, rounds, own.factor) for seed, curve in seeds.items()},
     }
-    return values | ({"paper": view.display.reported[label]} if label in view.display.reported else {})
+    return values | ({"paper": own.reported[label]} if label in own.reported else {})
 
 
 def _aligned(curve: Curve, rounds: Iterable[int], factor: int) -> list[float | None]:

@@ -78,7 +78,7 @@
       const minus = this.controls.minus.value, percent = this.experiment.unit === "%";
       const limits = { lowest: minus ? -1e9 : 0, highest: percent && !minus ? 100 : 1e9 };
       const quantiles = Object.values(globalThis.fedrepro).map((one) => one.quantiles).sort((a, b) => b.length - a.length)[0];
-      const logarithmic = this.controls.logarithmic.checked, digits = percent ? ".2f" : ".4f";
+      const logarithmic = this.controls.logarithmic.checked, digits = percent ? ".2f" : ".4~g";
       return { ...this.live, ...limits, minus, logarithmic, digits, quantiles };
     }
     get curves() {
