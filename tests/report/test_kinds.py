@@ -193,18 +193,17 @@ def test_nothing_overlaps(paper, evidence):
 def test_a_grid_of_other_figures(paper, evidence):
     picture = pictured(paper, evidence, "grid")
     titles = [axes.get_title() for axes in picture.axes]
-    assert titles == ["α = 1", "Another measure", "α = 1", "α = 1", "α = 1", "Not run", "Another measure", "α = 1"]
-    assert picture.axes[5].texts[0].get_text() == "not shown:\nleft for the\nnext scale"
+    assert titles == ["α = 1", "Another measure", "α = 1", "α = 1", "α = 1", "Another measure", "α = 1", ""]  # not "Not run"
     assert [text.get_text() for text in picture.legends[0].get_texts()] == ["FedMMD", "FedAvg", "target"]  # once for all panels
     assert [axes.get_ylabel() for axes in picture.axes[:3]] == ["test accuracy (%)", "test loss (nats)", ""]
     assert picture.axes[0].get_xlabel() == "" and picture.axes[4].get_xlabel() == "round of\ncommunication"
-    assert picture.axes[1].get_xlabel() == "round of\ncommunication"  # the one below it was not run, and has no axis
+    assert picture.axes[1].get_xlabel() == ""  # the one below it is the second that was run
     text = paper.figures["grid"].caption(evidence)
     assert (
         "Not run is not shown: left for the next scale." in text
         and "Global model after every round: test accuracy (α = 1)." in text
     )
-    assert text.count("Mean and s.d. (band) over 2 seeds.") == 1
+    assert text.count("Mean with its 95 % interval (band) over 2 seeds.") == 1
     assert "Grey line: the target, 0.5 nats (Another measure)." in text
     assert paper.figures["grid"].sources(paper.figures) == ["first", "second"]
     assert spec.spec_digest(paper) != spec.spec_digest(_changed(paper, "alone"))
@@ -321,12 +320,10 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     epochs = pictured(paper, evidence, "epochs").axes[0].lines[0]
     assert epochs.get_xdata().tolist() == [1, 2, 3, 4]
     [bars] = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
-    assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 2**0.5] * 4)  # one standard deviation
+    assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 12.7062] * 4)  # of 2 points
     [band] = axes.patches
-    assert (band.get_y(), band.get_height()) == pytest.approx((73 - 2**0.5, 2 * 2**0.5))
-    text = (
-        "over β. Dashed: FedAvg, without β, with a band of one standard deviation. Mean over the last 5 rounds. Mean and s.d."
-    )
+    assert (band.get_y(), band.get_height()) == pytest.approx((73 - 12.7062, 2 * 12.7062), rel=1e-4)
+    text = "over β. Dashed: FedAvg, without β, with the interval as a band. Mean over the last 5 rounds. Mean with its "
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
     columns, first, *_ = paper.figures["beta"].csv_rows(evidence)
@@ -352,11 +349,11 @@ def test_a_sweep_sorts_the_settings_and_draws_each_panels_reference(paper, evide
 def test_grouped_bars_of_a_quantity(paper, evidence):
     axes = pictured(paper, evidence, "heights").axes[0]
     assert [patch.get_height() for patch in axes.patches if patch.get_height() > 0] == [5, 5, 9, 9]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["MNIST", "CIFAR-10"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["MNIST\n90 %", "CIFAR-10\n90 %"]
     assert axes.get_ylabel() == "rounds to the target"
     whiskers = [lines for lines in axes.collections if getattr(lines, "get_segments", list)()]
     ends = [end[:, 1].tolist() for lines in whiskers for end in lines.get_segments()]
-    assert ends[::4] == [pytest.approx([mean - 2**0.5, mean + 2**0.5]) for mean in (5, 9)]  # one standard deviation
+    assert ends[::4] == [pytest.approx([mean - 12.7062, mean + 12.7062], rel=1e-4) for mean in (5, 9)]
     assert ends[::2] == ends[1::2]  # each on a broader white one, or it would not be seen on a black bar
     shades = [(to_hex(lines.get_color()[0]), lines.get_linewidth()[0]) for lines in whiskers]
     assert [shade for shade, _ in shades] == ["#ffffff", "#000000"] * 4 and all(
@@ -445,7 +442,7 @@ def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper,
         points = drawn[float(row["x"]), float(row["y"])]
         assert points.get_facecolor()[0] == pytest.approx(legend[f"class {row['class']}"])
         assert points.get_paths()[0].vertices == pytest.approx(letters[int(row["client"])])
-    assert len(shown) == len(drawn) == 40 and len({tuple(colour) for colour in legend.values()}) == 10
+    assert len(shown) == len(drawn) == 40 and len({tuple(colour) for colour in legend.values()}) == 11  # and the letters
 
 
 def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
@@ -486,7 +483,7 @@ def test_curves_above_a_baseline_are_differences_seed_by_seed(paper, evidence):
     assert ours.get_ydata()[-1] == pytest.approx(7) and not [line for line in axes.lines if line.get_label() == "FedAvg"]
     [band] = axes.collections
     top = max(y for x, y in band.get_paths()[0].vertices if x == ours.get_xdata()[-1])
-    assert top == pytest.approx(7 + 3 * 2**0.5)  # 10 and 4 points
+    assert top == pytest.approx(7 + 12.7062 * 3, rel=1e-4)  # 10 and 4 points
     theirs = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]  # without the baseline's
     assert [line.get_xydata().tolist() for line in theirs] == [[[2, pytest.approx(30)]]]
     assert axes.get_ylabel().split() == ["test", "accuracy", "minus", "FedAvg's", "(points)"] and axes.get_ylim()[1] > 30
@@ -559,14 +556,14 @@ def test_lines_over_layers(paper, evidence):
     assert len(set(marks)) == 4 and [line.is_dashed() for line in axes.lines] == [False, False, True, True]
 
 
-def test_a_band_is_the_seeds_standard_deviation(paper, evidence):
+def test_a_band_is_the_95_percent_interval(paper, evidence):
     """For a variance of 1, the two seeds of FedMMD have 1 and 1.1, those of FedAvg 1.3 and 1.4."""
     axes = pictured(paper, evidence, "variance").axes[0]
     for line, band, middle in zip(axes.lines, axes.collections, (1.05, 1.35) * 2, strict=True):
         corners = band.get_paths()[0].vertices
         for x, mean in line.get_xydata():
-            ends, by = sorted(y for place, y in corners if place == x), mean / middle * 0.1 / 2**0.5
-            assert (ends[0], ends[-1]) == pytest.approx((mean - by, mean + by))
+            ends, by = sorted(y for place, y in corners if place == x), mean / middle * 0.05 * 12.7062
+            assert (ends[0], ends[-1]) == pytest.approx((mean - by, mean + by), rel=1e-4)
 
 
 def test_lines_of_zeros_are_named(paper, evidence, results):
@@ -618,7 +615,7 @@ def test_images_of_maps(paper, evidence):
      "figures.f.setting: 'algorithm.beta' of experiment 'zero': FedMAX 0: 0: a logarithmic axis has numbers "),
     (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
-    (FIGURES["leads"] | {"shown": {"paper": [0.5, 1]}}, "figures.f.shown: differences always show the whole axis"),
+    (FIGURES["leads"] | {"needs": ["FedX"]}, "figures.f.needs: unknown series 'FedX'"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "value"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),

@@ -14,7 +14,7 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.documents import pdf as typeset
 from fedrepro.report.figures import _layout, curves
-from fedrepro.report.figures._style import UNFINISHED_SUFFIX
+from fedrepro.report.figures._style import PAPER_COLOUR, UNFINISHED_SUFFIX
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
@@ -235,8 +235,8 @@ def test_figure_files(reports):
     assert width == pytest.approx(72 * _layout.COLUMN_WIDTH, abs=0.1) and int.from_bytes(png[16:20], "big") == 634
     assert b'width="228.24pt"' in svg and b">FedMMD</text>" in svg and b"Verdana, sans-serif" in svg
     first, *_, last = rows(reports / "p" / "figures" / "one.csv")
-    assert first == {"series": "FedMMD", "round": "0", "mean": "50", "sd": "0", "seeds": "2"}
-    assert last == {"series": "L2", "round": "20", "mean": "95", "sd": "", "seeds": "1"}
+    assert first == {"series": "FedMMD", "round": "0", "mean": "50", "half_width": "0", "seeds": "2"}
+    assert last == {"series": "L2", "round": "20", "mean": "95", "half_width": "", "seeds": "1"}
 
 
 def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, reports, tmp_path):
@@ -263,7 +263,7 @@ def test_a_curve_is_the_mean_in_percent():
         [2, pytest.approx(70)],
     ]
     band = picture.axes[0].collections[0].get_paths()[0].vertices[:, 1]
-    assert (band.min(), band.max()) == (pytest.approx(10), pytest.approx(70 + 28.284, abs=0.01))  # one standard deviation
+    assert (band.min(), band.max()) == (0, 100)  # 70 ± 12.706 x 20 and more, as far as it is possible
 
 
 FUSION = {f"FedFusion {operator}": {"name": "fedfusion", "operator": operator} for operator in ("single", "multi", "conv")}
@@ -372,7 +372,7 @@ def test_a_smooth_line_lies_over_the_single_rounds():
     [theirs] = [line for line in picture.axes[0].lines if line.get_linestyle() == "--" and len(line.get_xdata())]
     assert theirs.get_xydata().ravel().tolist() == pytest.approx([2, 72.5])  # of 50 and 95 %, as ours are means
     assert drawn(picture)["target"].get_ydata() == pytest.approx([90, 90])
-    assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == pytest.approx(60 + 100 * 0.05 * 2**0.5)
+    assert picture.axes[0].collections[0].get_paths()[0].vertices[:, 1].max() == 100  # 60 ± 12.706 x 10 / 2
     words = "Lines and bands show means over the last 2 rounds, faint lines single rounds. Thin and dashed: the paper's"
     assert words in caption(found, smooth={"paper": 2}, reported={"FedMMD": "c"})
     plain = picture_of(found, smooth={"small": 2})
@@ -383,12 +383,12 @@ def test_a_caption_names_the_curves_that_a_setting_was_chosen_by():
     """Of the series that are drawn."""
     found = evidence(made({"FedMMD": {0: [0.1, 0.5]}}), POINTS, reported={"FedMMD": "c", "L2": "d"}, calibrated_on="the rate")
     text = figure().caption(found)
-    assert "The paper's curve of FedMMD was used to choose the rate (e)." in text and "L2 was used" not in text
+    assert "The paper's curve (c) was used to choose the rate (e)." in text and text.count("was used") == 1
 
 
 def test_a_part_of_the_vertical_axis():
     found = made({"FedMMD": {0: [0.1, 0.6, 0.9]}})
-    assert picture_of(found, shown={"paper": [0.5, 0.8]}).axes[0].get_ylim() == pytest.approx((50, 80.4))  # room for the line
+    assert picture_of(found, shown={"paper": [0.5, 0.8]}).axes[0].get_ylim() == pytest.approx((50, 80.3))  # room for the line
     assert "Only 50 to 80 % is shown." in caption(found, shown={"paper": [0.5, 0.8]})
     assert picture_of(found, shown={"small": [0.5, 0.8]}).axes[0].get_ylim()[0] < 10
     assert "is shown" not in caption(found, shown={"small": [0.5, 0.8]})
@@ -402,8 +402,8 @@ def test_ours_and_the_papers_curve_are_a_pair():
     assert theirs.get_color() == ours.get_color() and theirs.get_linewidth() < ours.get_linewidth() and theirs.get_alpha() < 1
     shared = picture_of(made(series), reported=dict.fromkeys(series, "c")).axes[0].lines
     [one] = [line for line in shared if line.get_linestyle() == "--" and len(line.get_xdata())]
-    assert one.get_color() == "black" and one.get_alpha() is None
-    assert "Dashed: the paper's curve, read from its PDF." in caption(made(series), reported=dict.fromkeys(series, "c"))
+    assert one.get_color() == PAPER_COLOUR and one.get_alpha() is None
+    assert "Grey dashes: the paper's curve, read from its PDF." in caption(made(series), reported=dict.fromkeys(series, "c"))
 
 
 def test_a_curve_of_the_paper_that_two_of_our_series_share():
@@ -445,15 +445,17 @@ def test_the_papers_curves_only_where_they_may_be_compared():
     assert legend(picture_of(made(series), reported=reported)) == ["FedMMD", "in the paper", "target"]
     dashed = [line for line in picture_of(made(series), reported=reported).axes[0].lines if line.get_linestyle() == "--"]
     assert dashed[0].get_xydata().tolist() == [[1, 50], [2, 95]]  # up to our last round
-    for compare in ("direction", "none"):
+    for compare, beside in (("direction", {"in the paper"}), ("none", set())):
         picture = picture_of(made(series, compare), reported=reported)
-        assert not {"FedMMD"} ^ set(legend(picture)) - {"target"}
+        assert set(legend(picture)) - {"target"} == {"FedMMD"} | beside
+        diamonds = [line for line in picture.axes[0].lines if line.get_marker() == "D" and list(line.get_xdata()) == [1]]
+        assert [line.get_ydata().tolist() for line in diamonds] == [[pytest.approx(99)]] * len(beside)  # where its curve ends
         assert picture.get_supxlabel() == {"direction": "scale small", "none": "scale quick"}[compare]
 
 
 def test_captions(paper, reports):
     one, two = (paper.figures[key].caption(artifacts.load_paper_data(paper, reports / "p")) for key in ("one", "two"))
-    for words in ("One. ", "Global model after every round: test accuracy. Mean and s.d. (band) over 1 to 2 seeds.", MIRROR,
+    for words in ("One. ", "Global model after every round: test accuracy. Mean with its 95 % interval (band) over 1 ", MIRROR,
                   "Thin and dashed: the paper's curves in the colours of ours", "Grey line: the target, 90 %.",
                   "Scale paper: how scale paper is", "Trained in float32 (sequential executor)."):  # fmt: skip
         assert words in one

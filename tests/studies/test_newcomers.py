@@ -280,7 +280,7 @@ def test_arrivals():
     found = results_of({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
     mean, arrived, clients = bars.summarise_epochs(found, "Conv")
-    assert (mean.mean, arrived, clients) == (pytest.approx(4 / 3), 3, 4)
+    assert (mean.mean, arrived, clients) == (1.25, 3, 4)  # of 1 and 1.5
     found.rows[-1]["accuracy"] = "nan"
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
 
@@ -296,12 +296,12 @@ def test_clients_that_miss_the_target_are_shown():
     assert "Conv: 1 of 2" in caption and "Multi: 2 of 2" in caption and "None: " not in caption
 
 
-def test_whiskers_are_standard_deviations():
-    found = results_of({"Conv": {0: [1, 3]}, "None": {0: [2, 4], 1: [2, 4]}})
+def test_whiskers_are_intervals_over_seeds():
+    found = results_of({"Conv": {0: [1, 3], 1: [1, 3]}, "None": {0: [2, 3], 1: [3, 4]}})
     bodies = [body for body in axes_of(found).containers if hasattr(body, "patches")]
     ends = [[y for _, y in body.errorbar.lines[2][0].get_segments()[0]] for body in bodies]
     assert [patch.get_height() for body in bodies for patch in body.patches] == [2.0, 3.0]
-    assert ends == [pytest.approx((2 - 2**0.5, 2 + 2**0.5)), pytest.approx((3 - (4 / 3) ** 0.5, 3 + (4 / 3) ** 0.5))]
+    assert ends == [[2, 2], pytest.approx((3 - 6.3531, 3 + 6.3531), rel=1e-4)]  # t = 12.706
 
 
 def test_the_papers_range_is_drawn_at_its_own_scale_alone():
@@ -310,7 +310,7 @@ def test_the_papers_range_is_drawn_at_its_own_scale_alone():
     ranges = [lines.get_segments() for lines in axes_of(whole).collections if hasattr(lines, "get_segments")]
     drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]
     assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
-    assert FIGURE.csv_rows(shown(whole))[1] == ["Conv", "1.50", "0.55", 6, 6, 65.2, 62.3, 68.1]  # root of 6 x 0.25 / 5
+    assert FIGURE.csv_rows(shown(whole))[1] == ["Conv", "1.50", "0.00", 6, 6, 65.2, 62.3, 68.1]
     smaller = results_of({"Conv": {0: [1, 2]}}, "direction")
     assert axes_of(smaller).get_legend() is None and FIGURE.csv_rows(shown(smaller))[1][-3:] == ["", "", ""]
 

@@ -32,6 +32,7 @@ class SeriesStyle:
     colour: str
     marker: str
     proposed: bool = False
+    dashes: tuple[float, ...] = ()
 
     @property
     def line_width(self) -> float:
@@ -126,11 +127,26 @@ def _experiment_styles(
     for label, key in series_keys.items():
         groups.setdefault(key, []).append(label)
     styles = {labels[0]: colour_markers[key] for key, labels in groups.items() if len(labels) == 1}
+    dashes: dict[str, tuple[float, ...]] = {}
     for labels in groups.values():
         if len(labels) > 1:
             taken_markers = {marker for _, marker in styles.values()}
-            styles |= zip(labels, _shaded_styles(len(labels), taken_markers), strict=True)
-    return {label: SeriesStyle(*styles[label], label in proposed) for label in series_keys}
+            kinds, settings = _split_labels(labels)
+            shaded = dict(zip(settings, _shaded_styles(len(settings), taken_markers), strict=True))
+            styles |= {label: shaded[label.rpartition(", ")[2] if len(kinds) > 1 else label] for label in labels}
+            dashes |= {label: DASHES[kinds.index(label.rpartition(", ")[0])] for label in labels if len(kinds) > 1}
+    return {label: SeriesStyle(*styles[label], label in proposed, dashes.get(label, ())) for label in series_keys}
+
+
+def _split_labels(labels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the parts of labels such as "paper net, 0.01" before and behind the comma, if few kinds share the settings.
+
+    Kinds have dashes and settings have shades; otherwise there is one kind, and each label is a setting.
+    """
+    parts = [label.rpartition(", ") for label in labels]
+    kinds, settings = (list(dict.fromkeys(part[place] for part in parts)) for place in (0, 2))
+    shared = "" not in kinds and 1 < len(kinds) <= len(DASHES) and len(settings) < len(labels)
+    return (kinds, settings) if shared else ([""], list(labels))
 
 
 def _shaded_styles(count: int, taken_markers: Collection[str]) -> list[ColourMarker]:

@@ -204,7 +204,14 @@ def _curves_text(spec: Paper) -> str:
 
 def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str, Curve]) -> PaperData:
     """Return what a paper's artifacts are made from. `results`: experiment, or `<experiment>-<study>` -> gathered results."""
-    return PaperData(spec.experiments, results, curves, spec.figures, spec._styles, spec.curves_from)
+    ends: dict[str, dict[str, float]] = {}
+    savings: dict[str, dict[str, float]] = {}
+    for table in spec.tables.values():
+        for ref in table.panels:
+            if ref.resolved(spec.experiments).measure == spec.experiments.get(ref.experiment, DisplayOptions()).measure:
+                ends.setdefault(ref.experiment, {}).update(table.paper_ends(ref))
+                savings.setdefault(ref.experiment, {}).update(table.paper_savings(ref))
+    return PaperData(spec.experiments, results, curves, spec.figures, spec._styles, spec.curves_from, ends, savings)
 
 
 def spec_digest(spec: Paper) -> str:

@@ -17,10 +17,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import AutoLocator
 
-from fedrepro.report.figures._style import PAPER_LABEL, TARGET_LABEL
+from fedrepro.report.figures._style import PAPER_LABEL, TARGET_LABEL, UNFINISHED_SUFFIX
 from fedrepro.report.figures.base import Figure, FigurePanel
 from fedrepro.report.inputs.panel import PaperData
 
@@ -55,7 +56,11 @@ def compose(figure: Figure, evidence: PaperData) -> MatplotlibFigure:
             empty_axes.set_axis_off()
     share_labels(axes)
     if not all(panel.missing_reason for panels in grid for panel in panels):
-        add_legend(drawing, 1 if columns == 1 else 2)
+        if _has_ambiguous_styles(drawing):
+            for panel_axes in drawing.axes:
+                panel_axes.legend(fontsize=6, loc="lower right", handlelength=1.8, framealpha=0.8, edgecolor="0.9")
+        else:
+            add_legend(drawing, 1 if columns == 1 else 2)
         _add_scale(drawing, figure, evidence)
     disable_math(drawing)
     return drawing
@@ -119,6 +124,19 @@ def _share_scale(axes: Sequence[Axes]) -> None:
 
 def _vertical_axis(axes: Axes) -> tuple:
     return axes.get_ylabel(), axes.get_ylim(), [label.get_text() for label in axes.get_yticklabels()]
+
+
+def _has_ambiguous_styles(drawing: MatplotlibFigure) -> bool:
+    """Return whether a colour means one line in a panel and another one elsewhere, so that one legend could not be read."""
+    names: dict[Any, set[frozenset[str]]] = {}
+    for panel in drawing.axes:
+        own: dict[Any, set[str]] = {}
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            if isinstance(handle, Line2D):
+                own.setdefault(handle.get_color(), set()).add(label.removesuffix(UNFINISHED_SUFFIX))
+        for colour, labels in own.items():
+            names.setdefault(colour, set()).add(frozenset(labels))
+    return any(not one & other for groups in names.values() for one in groups for other in groups)
 
 
 def add_legend(drawing: MatplotlibFigure, width: int) -> None:

@@ -71,7 +71,7 @@ class QuantityFigure(base.Figure):
         return reason
 
     def mean_over_seeds(self, panel: ExperimentView, label: str) -> Estimate | None:
-        """Return mean and standard deviation over seeds in the unit of the axis; None without a number."""
+        """Return the mean over seeds with its interval in the unit of the axis; None without a number."""
         values = self._axis_values(panel, label)
         return estimate(values) if values else None
 
@@ -81,7 +81,7 @@ class QuantityFigure(base.Figure):
         return [quantity.unit(panel.measure).factor * value for value in values]
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
-        rows: list[list] = [["experiment", "series", *self.setting_columns, "mean", "sd", "seeds"]]
+        rows: list[list] = [["experiment", "series", *self.setting_columns, *base.SPREAD_COLUMNS]]
         for panel in self.available_panels(evidence):
             for label in panel.results.labels:
                 settings = [panel.setting(label, setting) for setting in self.setting_columns]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedrepro.core.errors import UserError
+from fedrepro.data import datasets
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import sort_categories
 from fedrepro.report.inputs.gathered import Results
@@ -88,6 +89,14 @@ class StudyFigure(base.Figure):
         for label in self.labels_with_rows(results):
             values |= {row[column] for row in self.rows(results, label)}
         return sort_categories(values - {""})
+
+    def category_name(self, evidence: PaperData, column: str, value: str) -> str:
+        """Return a value of a column in words; a class has its name in the data set."""
+        results = self.first_results(evidence)
+        configs = [series.get("config", {}) for series in results.note["series"].values()]
+        choice = configs[0].get("dataset") if configs else None
+        names = datasets.classes(choice) if choice and column == "class" else ()
+        return names[int(value)] if value.isdecimal() and int(value) < len(names) else f"{column} {value}"
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         results, columns = self.first_results(evidence), list(dict.fromkeys([self.by, *self.columns()]))

@@ -1,5 +1,6 @@
 """Shared styles of figures: categories, bars, grid lines, and the paper's numbers."""
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +13,8 @@ from fedrepro.runs.reasons import UNFINISHED
 
 # Paul Tol's muted scheme with grey in place of its palest colour: ten colours that are safe for the colour-blind
 MUTED_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
-PAPER_MARKER = {"fmt": "D", "color": "0.35", "markersize": 3.5, "markerfacecolor": "white"}  # the paper's numbers
+PAPER_MARKER: dict[str, Any] = {"marker": "D", "color": "0.45", "markersize": 3.5, "markerfacecolor": "white"}  # its numbers
+PAPER_COLOUR = "0.55"  # of the paper's curves in legends, and of one that belongs to several of our series
 PAPER_LABEL, TARGET_LABEL = "in the paper", "target"  # the last names in a legend
 UNFINISHED_SUFFIX = f": {UNFINISHED}"  # added to a series' name in the legend; the id of its line is the series alone
 PAPER_DASHES = (0, (3, 1.2))  # the paper's curves
@@ -41,11 +43,48 @@ def bar_style(style: SeriesStyle) -> Mapping[str, Any]:
 
 
 def draw_mean_bar(axes: Any, place: float, width: float, value: Estimate, options: Mapping[str, Any]) -> None:
-    """Draw the bar of a mean with its standard deviation in black with a white rim, visible on a bar of any colour."""
-    if value.std is not None:
-        axes.errorbar([place], [value.mean], [value.std], fmt="none", ecolor="white", elinewidth=2.7, capthick=2.7, capsize=2.9)
+    """Draw the bar of a mean with its 95 % interval in black with a white rim, visible on a bar of any colour."""
+    half = value.half_width
+    if half is not None:
+        axes.errorbar([place], [value.mean], [half], fmt="none", ecolor="white", elinewidth=2.7, capthick=2.7, capsize=2.9)
     whisker = {"capsize": 2, "error_kw": {"linewidth": 0.9, "ecolor": "black"}}
-    axes.bar([place], [value.mean], width, yerr=value.std, **options, **whisker)
+    axes.bar([place], [value.mean], width, yerr=half, **options, **whisker)
+
+
+def draw_band(axes: Any, xs: Sequence[float], estimates: Sequence[Estimate], colour: str, bounds: tuple[float, float]) -> None:
+    """Draw the 95 % intervals of means, for each x, as far as they are between the `bounds` of what is possible."""
+    low = [max(bounds[0], each.mean - (each.half_width or 0.0)) for each in estimates]
+    high = [min(bounds[1], each.mean + (each.half_width or 0.0)) for each in estimates]
+    axes.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0, zorder=1)
+
+
+def limit_to_lines(axes: Any) -> None:
+    """Cut the vertical axis where bands alone would stretch it to more than twice the height of the lines."""
+    values = [value for line in axes.lines for value in line.get_ydata() if math.isfinite(value)]
+    if values:
+        (low, high), margin = axes.get_ylim(), 0.5 * (max(values) - min(values))
+        axes.set_ylim(max(low, min(values) - margin), min(high, max(values) + margin))
+
+
+def draw_paper_values(axes: Any, values: Mapping[str, float], styles: Mapping[str, SeriesStyle], unit: str, far: bool) -> None:
+    """Mark the values that the paper reports for the end of a run by diamonds at the right edge.
+
+    If they lie so `far` from ours that an axis with both would show neither, a text names their range.
+    """
+    low, high = axes.get_ylim()
+    least, most = min(values.values()), max(values.values())
+    if far and not (low - (high - low) <= least and most <= high + (high - low)):
+        span = f"{least:.1f}" if least == most else f"{least:.1f} to {most:.1f}"
+        axes.text(
+            0.99, 0.99, f"in the paper {span} {unit}", transform=axes.transAxes, fontsize=6, color="0.4", ha="right", va="top"
+        )
+        return
+    margin = 0.04 * (high - low)
+    axes.set_ylim(min(low, least - margin), max(high, most + margin))
+    for label, value in values.items():
+        place = {"transform": axes.get_yaxis_transform(), "clip_on": False, "zorder": 4, "linestyle": "none"}
+        axes.plot([1], [value], marker="D", markersize=3.8, markerfacecolor="white", color=styles[label].colour, **place)
+    axes.plot([], [], label=PAPER_LABEL, linestyle="none", **PAPER_MARKER)
 
 
 def wrap_label(name: str, places: int) -> str:

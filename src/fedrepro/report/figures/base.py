@@ -92,10 +92,13 @@ class Figure(Frozen):
         raise NotImplementedError
 
 
+SPREAD_COLUMNS = ("mean", "half_width", "seeds")
+
+
 def csv_spread(values: Sequence[float]) -> list:
-    """Return mean, standard deviation (empty for a single value) and number of some values, as written to a .csv."""
+    """Return mean, half of its 95 % interval (empty for a single value) and number of some values, as written to a .csv."""
     result = estimate(values)
-    return [_short(result.mean), "" if result.std is None else _short(result.std), len(values)]
+    return [_short(result.mean), "" if result.half_width is None else _short(result.half_width), len(values)]
 
 
 def _short(value: float) -> str:
@@ -103,7 +106,7 @@ def _short(value: float) -> str:
 
 
 def seeds_sentence(results: Sequence[Results], mark: str) -> str:
-    """Return a sentence on the number of seeds; `mark` is what shows their standard deviation, such as a band."""
+    """Return a sentence on the number of seeds; `mark` is what shows the interval of their mean, such as a band."""
     counts: set[int] = set()
     for result in results:
         counts |= {len(result.runs(label)) - len(result.diverged_runs(label)) for label in result.labels}
@@ -111,7 +114,7 @@ def seeds_sentence(results: Sequence[Results], mark: str) -> str:
     if counts <= {0, 1}:
         return f"One seed, so no {mark}."
     fewest = "" if len(counts) == 1 else f"{min(counts)} to "
-    return f"Mean and s.d. ({mark}) over {fewest}{max(counts)} seeds."
+    return f"Mean with its 95 % interval ({mark}) over {fewest}{max(counts)} seeds."
 
 
 def emphasis_sentence(evidence: PaperData, results: Sequence[Results], how: str) -> list[str]:

@@ -1,37 +1,54 @@
-"""Learning curves over rounds of communication or local epochs: mean over seeds with a band of one standard deviation.
+"""Learning curves over rounds of communication or local epochs: mean over seeds with its 95 % interval as a band.
 
-The paper's curves are thin and dashed in the same colours. With `smooth`, lines are means over some rounds and faint lines
-single rounds. With a `baseline`, curves are differences from it, seed by seed.
+The paper's curves are thin and dashed in the same colours; of a paper that prints only final values, diamonds at the right edge
+show them. With `smooth`, lines are means over some rounds and faint lines single rounds. With a `baseline`, curves are
+differences from it, seed by seed.
 """
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fedrepro.config.types import Count, Fraction
+from pydantic import Field
+
+from fedrepro.config.types import Count
 from fedrepro.report.figures import base
-from fedrepro.report.figures._style import PAPER_DASHES, PAPER_LABEL, TARGET_LABEL, UNFINISHED_SUFFIX, draw_grid_lines
+from fedrepro.report.figures._style import (
+    PAPER_COLOUR,
+    PAPER_DASHES,
+    PAPER_LABEL,
+    TARGET_LABEL,
+    UNFINISHED_SUFFIX,
+    draw_band,
+    draw_grid_lines,
+    draw_paper_values,
+    limit_to_lines,
+)
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData, calibrated_curves
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import difference_unit_name, display_factor, format_target
+from fedrepro.report.numbers import difference_unit_name, display_factor, format_target, measure_unit_name
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.statistics import Curve, smoothed
+from fedrepro.report.statistics import Curve, Estimate, estimate, smoothed
 from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
+WIDE = 0.5  # of the axis: bands that are wider are not drawn
 MARGIN = 0.02  # of the rounds: space for the last marker
+Share = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
 
 class Figure(base.Figure, ExperimentRef):
     """Learning curves of one experiment. By scale: `shown`, the part of the vertical axis that is drawn (default: all);
     `smooth`, the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds
-    so far. `baseline`: the series that is subtracted from the others."""
+    so far. `baseline`: the series that is subtracted from the others. `needs`: the series without which nothing is shown."""
 
     over: Literal["rounds", "epochs"] = "rounds"
-    shown: dict[str, tuple[Fraction, Fraction]] = {}
+    shown: dict[str, tuple[Share, Share]] = {}
     smooth: dict[str, Count] = {}
     baseline: str | None = None
+    needs: tuple[str, ...] = ()
 
     @property
     def alt_text(self) -> str:
@@ -46,20 +63,24 @@ class Figure(base.Figure, ExperimentRef):
         checker.at("shown").check_names("scale", self.shown, checker.scales)
         checker.at("smooth").check_names("scale", self.smooth, checker.scales)
         checker.at("baseline").check_experiment(self.experiment, [self.baseline])
-        if self.baseline and self.shown:
-            checker.at("shown").fail("differences always show the whole axis: leave shown out")
+        checker.at("needs").check_experiment(self.experiment, self.needs)
 
     def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [self.experiment]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
-        return self.first_results(evidence).series_missing_reason([self.baseline] if self.baseline else [])
+        needed = [*self.needs, *filter(None, [self.baseline])]
+        results = self.first_results(evidence)
+        return next(filter(None, (results.series_missing_reason([label]) for label in needed)), results.missing_reason)
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
         styles = evidence.styles_of(panel.results)
         for index, label in enumerate(self._labels(panel)):
             self._draw_line(axes, panel, label, styles[label], window, index)
+        if not self._wide_interval(panel, window):
+            for label in self._labels(panel):
+                self._draw_band(axes, panel, label, styles[label], window)
         for label in panel.results.unfinished_series:
             if label in styles:
                 options = {"color": styles[label].colour, **styles[label].marker_options}
@@ -68,6 +89,10 @@ class Figure(base.Figure, ExperimentRef):
         if panel.comparable and reported:
             _draw_paper_curves(axes, panel, reported, styles, window)
         self._draw_frame(axes, panel)
+        if ends := self._paper_ends(evidence):
+            unit = difference_unit_name(panel.measure) if self.baseline else measure_unit_name(panel.measure)
+            values = {label: display_factor(panel.measure) * value for label, value in ends.items()}
+            draw_paper_values(axes, values, styles, unit, far=not panel.comparable)
 
     def _draw_line(self, axes: Any, panel: ExperimentView, label: str, style: SeriesStyle, window: int, index: int) -> None:
         """Draw means over `window` rounds; the series' `index` shifts the markers, so that equal curves all show theirs."""
@@ -78,17 +103,42 @@ class Figure(base.Figure, ExperimentRef):
             return
         step, unit = self._step(panel, label), display_factor(panel.measure)
         if window > 1:
-            rounds, means, _, _ = _band(seeds, unit)
-            axes.plot([step * round for round in rounds], means, color=style.colour, linewidth=0.5, alpha=0.25, zorder=1)
-        rounds, means, low, high = _band({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
-        xs = [step * round for round in rounds]
+            single = _by_round(seeds, unit)
+            xs, means = [step * round for round in single], [statistics.fmean(values) for values in single.values()]
+            axes.plot(xs, means, color=style.colour, linewidth=0.5, alpha=0.25, zorder=1)
+        values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
+        rounds = sorted(values)
+        xs, means = [step * round for round in rounds], [statistics.fmean(values[round]) for round in rounds]
         name = f"{label} ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if diverged else label
         zorder = 1.9 if style.proposed else 2  # the heavy line hides no other
         [line] = axes.plot(xs, means, **options, label=name, zorder=zorder)
-        if len(seeds) > 1:
-            axes.fill_between(xs, low, high, color=style.colour, alpha=0.15, linewidth=0, zorder=1)
+        line.set_dashes(style.dashes or (None, None))
         interval = max(1, len(xs) // 8)
         line.set_markevery((index * interval // len(panel.results.labels), interval))
+
+    def _estimates(self, panel: ExperimentView, label: str, window: int) -> dict[int, Estimate]:
+        """Return round -> the mean over seeds in the unit of the axis."""
+        seeds = {seed: _averaged(curve, window) for seed, curve in self._seeds(panel, label).items()}
+        values = _by_round(seeds, display_factor(panel.measure))
+        return {round: estimate(values[round]) for round in sorted(values)}
+
+    def _draw_band(self, axes: Any, panel: ExperimentView, label: str, style: SeriesStyle, window: int) -> None:
+        estimates = self._estimates(panel, label, window)
+        if any(each.half_width for each in estimates.values()):
+            bounded = panel.measure.percent and not self.baseline
+            xs = [self._step(panel, label) * round for round in estimates]
+            bounds = (0.0, 100.0) if bounded else (-math.inf, math.inf)
+            draw_band(axes, xs, list(estimates.values()), style.colour, bounds)
+
+    def _wide_interval(self, panel: ExperimentView, window: int) -> float | None:
+        """Return the median half width of the intervals if bands would fill the part of the axis that is shown, else None."""
+        shown = panel.results.at_scale(self.shown)
+        estimates = [self._estimates(panel, label, window).values() for label in self._labels(panel)]
+        widths = [each.half_width for series in estimates for each in series if each.half_width]
+        if not shown or not widths:
+            return None
+        width = statistics.median(widths)
+        return width if 2 * width > WIDE * display_factor(panel.measure) * (shown[1] - shown[0]) else None
 
     def _labels(self, panel: ExperimentView) -> list[str]:
         """Return the series that are drawn."""
@@ -109,6 +159,17 @@ class Figure(base.Figure, ExperimentRef):
             return {key: curves[key] for key in keys}
         baseline = panel.display.reported.get(self.baseline)
         return {key: _difference(curves[key], curves[baseline]) for key in keys if baseline and key != baseline}
+
+    def _paper_ends(self, evidence: PaperData) -> dict[str, float]:
+        """Return series -> what the paper reports for the end of a run, unless its curves are drawn."""
+        panel, ends = evidence.panel(self), evidence.paper_ends(self)
+        reported = self._reported(panel, evidence.curves)
+        if panel.results.compare == "none" or (panel.comparable and reported):
+            return {}
+        if self.baseline:
+            baseline = ends.get(self.baseline)
+            ends = {} if baseline is None else {label: value - baseline for label, value in ends.items()}
+        return {label: ends[label] for label in self._labels(panel) if label in ends and self._seeds(panel, label)}
 
     def _target(self, panel: ExperimentView) -> float | None:
         """Return the target that is drawn as a horizontal line."""
@@ -135,15 +196,16 @@ class Figure(base.Figure, ExperimentRef):
         if self.baseline:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
             axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit_name(measure)})")
-        elif measure.percent:
-            low, high = panel.results.at_scale(self.shown, (None, None))
-            top = 100.5 * high if high else min(axes.get_ylim()[1], 100.5)
-            axes.set_ylim(100 * low if low is not None else None, top)
+        limit_to_lines(axes)
+        if shown := panel.results.at_scale(self.shown):
+            axes.set_ylim(unit * shown[0], unit * (shown[1] + 0.01 * (shown[1] - shown[0])))  # room for a line at the top
+        elif measure.percent and not self.baseline:
+            axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
         draw_grid_lines(axes)
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         panel, window = evidence.panel(self), self._window(evidence)
-        rows: list[list] = [["series", self.over.removesuffix("s"), "mean", "sd", "seeds"]]
+        rows: list[list] = [["series", self.over.removesuffix("s"), *base.SPREAD_COLUMNS]]
         for label in self._labels(panel):
             seeds, step = self._seeds(panel, label), self._step(panel, label)
             values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, display_factor(panel.measure))
@@ -158,17 +220,26 @@ class Figure(base.Figure, ExperimentRef):
         who = f"Mean over the {measure.over} in {every}" if measure.over else f"Global model after {every}"
         sentences = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
         sentences.append(f"{who}: {measure.title}.")
-        sentences.append(base.seeds_sentence([results], "band"))
+        wide = self._wide_interval(panel, window)
+        sentences.append(base.seeds_sentence([results], "not drawn" if wide else "band"))
+        if wide:
+            unit = difference_unit_name(measure)
+            sentences.append(f"The intervals are too wide for this axis: half of one is {wide:.2g} {unit} in the median.")
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
         sentences += base.diverged_sentences(results)
         sentences += base.emphasis_sentence(evidence, [results], "Heavier")
         sentences += self._paper_sentences(evidence, window)
+        if self._paper_ends(evidence):
+            caution = "" if panel.comparable else ", at its own settings"
+            sentences.append(f"Diamonds at the right edge, or grey text: what the paper reports for the end{caution}.")
         if target is not None:
             sentences.append(f"Grey line: the target, {format_target(measure, target)}.")
         if shown := results.at_scale(self.shown):
-            sentences.append(f"Only {100 * shown[0]:g} to {100 * shown[1]:g} % is shown.")
+            low, high = (display_factor(measure) * bound for bound in shown)
+            unit = difference_unit_name(measure) if self.baseline else measure_unit_name(measure)
+            sentences.append(f"Only {low:g} to {high:g} {unit} is shown.")
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         sentences += base.training_sentences([results], f" in {' and '.join(how)}")
         return [*sentences, base.data_sentence([results])]
@@ -180,7 +251,7 @@ class Figure(base.Figure, ExperimentRef):
         if not panel.comparable or not labels_by_curve:
             return []
         if _is_single_shared(labels_by_curve):
-            text = "Dashed: the paper's curve"
+            text = "Grey dashes: the paper's curve"
         else:
             text = "Thin and dashed: the paper's curves in the colours of ours"
             for labels in labels_by_curve.values():
@@ -188,10 +259,10 @@ class Figure(base.Figure, ExperimentRef):
         averaged = ", averaged in the same way" if window > 1 else ""
         sentences = [f"{text}, {evidence.curves_from}{averaged}."]
         calibrated = calibrated_curves(evidence.experiments)
-        for label, curve in panel.display.reported.items():
-            if curve in calibrated and label in panel.results.labels:
+        for curve, labels in labels_by_curve.items():
+            if curve in calibrated and set(labels) & set(panel.results.labels):
                 chosen = " and ".join(calibrated[curve])
-                sentences.append(f"The paper's curve of {label} was used to choose {chosen}.")
+                sentences.append(f"The paper's curve ({evidence.curve_name(curve)}) was used to choose {chosen}.")
         return sentences
 
 
@@ -203,16 +274,6 @@ def _difference(curve: Curve, other: Curve) -> Curve:
 
 def _averaged(curve: Curve, window: int) -> Curve:
     return list(smoothed(curve, window).items()) if window > 1 else curve
-
-
-def _band(seeds: Mapping[int, Curve], unit: float) -> tuple[list[int], list[float], list[float], list[float]]:
-    """Return rounds, means over seeds, and the means minus and plus one standard deviation."""
-    values = _by_round(seeds, unit)
-    rounds = sorted(values)
-    means = [statistics.fmean(values[round]) for round in rounds]
-    deviations = [statistics.stdev(values[round]) if len(values[round]) > 1 else 0.0 for round in rounds]
-    low, high = ([mean + sign * std for mean, std in zip(means, deviations, strict=True)] for sign in (-1, 1))
-    return rounds, means, low, high
 
 
 def _by_round(seeds: Mapping[int, Curve], unit: float) -> dict[int, list[float]]:
@@ -235,8 +296,8 @@ def _draw_paper_curves(
     for key, labels in labels_by_curve.items():
         points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
         rounds, values = [round for round, _ in points], [display_factor(panel.measure) * value for _, value in points]
-        axes.plot(rounds, values, color="black" if single else styles[labels[0]].colour, **options)
-    axes.plot([], [], color="black", label=PAPER_LABEL, **options)
+        axes.plot(rounds, values, color=PAPER_COLOUR if single else styles[labels[0]].colour, **options)
+    axes.plot([], [], color=PAPER_COLOUR, label=PAPER_LABEL, **options)
 
 
 def _labels_by_curve(panel: ExperimentView, keys: Collection[str]) -> dict[str, list[str]]:
@@ -249,5 +310,5 @@ def _labels_by_curve(panel: ExperimentView, keys: Collection[str]) -> dict[str, 
 
 
 def _is_single_shared(labels_by_curve: Mapping[str, Collection[str]]) -> bool:
-    """Return whether the paper has one curve only, which belongs to several of our series and so is drawn in black."""
+    """Return whether the paper has one curve only, which belongs to several of our series and so is drawn in grey."""
     return len(labels_by_curve) == 1 and len(next(iter(labels_by_curve.values()))) > 1

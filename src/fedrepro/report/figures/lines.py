@@ -1,22 +1,24 @@
 """Lines over a column of a study, such as the layer or the round, one for each series of each experiment.
 
-y is another column, averaged over the rows of a run; lines are means over seeds with a band of one standard deviation.
+y is another column, averaged over the rows of a run; lines are means over seeds with their 95 % intervals as bands.
 """
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fedrepro.report.figures import _study, base
-from fedrepro.report.figures._style import draw_grid_lines, series_styles
+from fedrepro.report.figures._style import draw_band, draw_grid_lines, limit_to_lines, series_styles
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import PaperData, results_name
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import DASHES, MARKERS, SeriesStyle
-from fedrepro.report.statistics import ROUNDING
+from fedrepro.report.quantities import divergence
+from fedrepro.report.statistics import ROUNDING, estimate
 from fedrepro.runs.reasons import MissingReason
 
 
@@ -29,6 +31,7 @@ class Figure(base.Figure):
     x: str
     y: str
     label: str  # of the vertical axis, with its unit
+    factor: PositiveFloat = 1.0  # from the column to the axis
     alt_text: ClassVar = "a number over layers or rounds, one line per method"
 
     def check(self, checker: ReferenceChecker) -> None:
@@ -39,7 +42,7 @@ class Figure(base.Figure):
         return list(self.names)
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [results_name(name, self.of) for name in self.names]
+        return [results_name(name, self.of) for name in self.names] + [*self.names] * (self.of == divergence.STUDY)
 
     def _available_results(self, evidence: PaperData) -> dict[str, Results]:
         results = {name: evidence.study(name, self.of) for name in self.names}
@@ -58,10 +61,19 @@ class Figure(base.Figure):
             lines |= {(name, label): self.seed_means(result, label) for label in self.labels_with_rows(result)}
         places = _places([x for values in lines.values() for x in values])
         styles = series_styles(evidence, list(results.values()))
+        notes: list[tuple[float, float, str, str]] = []
         for (name, label), values in lines.items():
             title = f"{self.names[name]}, {label}" if len(results) > 1 else label
             index = list(results).index(name)
-            _draw_line(axes, [places[x] for x in values], list(values.values()), index, styles[label], title)
+            xs, means = [places[x] for x in values], list(values.values())
+            _draw_line(axes, xs, means, index, styles[label], title)
+            if failure := self._failure(evidence, name, label):
+                notes.append((xs[-1], statistics.fmean(means[-1]), failure, styles[label].colour))
+        limit_to_lines(axes)
+        for x, y, text, colour in notes:
+            below = len(notes) > 1 and y == min(note[1] for note in notes)
+            offset = {"xytext": (0, -4 if below else 4), "textcoords": "offset points", "ha": "right"}
+            axes.annotate(text, (x, y), **offset, va="top" if below else "bottom", fontsize=6, color=colour)
         axes.set(xlabel=self.x, ylabel=self.label)
         if any(str(place) != x for x, place in places.items()):
             slanted = sum(map(len, places)) > 30
@@ -69,6 +81,13 @@ class Figure(base.Figure):
         else:
             axes.locator_params(axis="x", integer=True)
         draw_grid_lines(axes)
+
+    def _failure(self, evidence: PaperData, name: str, label: str) -> str:
+        """Return how the networks of a series failed, if the line is of their activations; empty otherwise."""
+        if self.of != divergence.STUDY:
+            return ""
+        study, learned = evidence.study(name, self.of), evidence.results[name]
+        return divergence.failure(ExperimentView(name, DisplayOptions(), study, {name: learned}), label, name)
 
     def labels_with_rows(self, results: Results) -> list[str]:
         return [label for label in results.labels if results.rows_without_diverged(label)]
@@ -80,11 +99,11 @@ class Figure(base.Figure):
             if missing := [column for column in (self.x, self.y) if column not in row]:
                 raise _study.missing_column_error(self.title, missing[0], row)
             if row[self.y] != "":
-                numbers[row[self.x]][row["seed"]].append(float(row[self.y]))
+                numbers[row[self.x]][row["seed"]].append(self.factor * float(row[self.y]))
         return {x: [statistics.fmean(values) for values in seeds.values()] for x, seeds in numbers.items()}
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
-        rows: list[list] = [["experiment", "series", self.x, "mean", "sd", "seeds"]]
+        rows: list[list] = [["experiment", "series", self.x, *base.SPREAD_COLUMNS]]
         for name, results in self._available_results(evidence).items():
             for label in self.labels_with_rows(results):
                 means = self.seed_means(results, label)
@@ -137,6 +156,5 @@ def _draw_line(axes: Any, xs: list[float], seeds: list[list[float]], experiment:
     [line] = axes.plot(xs, means, linewidth=style.line_width, color=style.colour, label=label, **markers)
     line.set_dashes(DASHES[experiment % len(DASHES)] or (None, None))
     if any(len(values) > 1 for values in seeds):
-        deviations = [statistics.stdev(values) if len(values) > 1 else 0.0 for values in seeds]
-        low, high = ([mean + sign * std for mean, std in zip(means, deviations, strict=True)] for sign in (-1, 1))
-        axes.fill_between(xs, low, high, color=style.colour, alpha=0.15, linewidth=0)
+        bounds = (-math.inf if min(map(min, seeds)) < 0 else 0.0, math.inf)
+        draw_band(axes, xs, [estimate(values) for values in seeds], style.colour, bounds)

@@ -50,8 +50,10 @@ class Figure(_study.StudyFigure):
             if row[self.value] != "":
                 image[lines.index(row[self.row])][places[row[self.column]]] = colours[row[self.value]]
         axes.imshow(image, aspect="auto", interpolation="nearest")
+        if any(row[self.value] == "" for row in rows):
+            axes.scatter([], [], marker="s", s=16, color="white", edgecolor="0.6", linewidths=0.5, label=f"no {self.value}")
         for value, colour in colours.items():
-            axes.scatter([], [], marker="s", s=16, color=colour, label=f"{self.value} {value}")
+            axes.scatter([], [], marker="s", s=16, color=colour, label=self.category_name(evidence, self.value, value))
 
     def explanations(self, evidence: PaperData) -> list[str]:
         no_value = f", or no {self.value}" if self.none != "" else ""

@@ -1,9 +1,10 @@
 """Bars of the study `newcomers`: local training that new clients need to reach the target on their own test data, in epochs.
 
-A bar is the mean over new clients with their standard deviation; the paper's mean and range are next to it.
+A bar is the mean over new clients and seeds with its interval over seeds; the paper's mean and range are next to it.
 """
 
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, ClassVar
 
 from fedrepro.config.types import NonNegative
@@ -16,6 +17,7 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.quantities.epochs import STUDY, epochs_to_target
 from fedrepro.report.statistics import Estimate, estimate
 
+MARKER = PAPER_MARKER | {"linestyle": "none"}
 PAPER_COLUMNS = ("Paper's mean", "Paper's low", "Paper's high")
 PARTIAL_HATCH = "////"  # of a mean over only those clients that reach the target
 
@@ -45,9 +47,13 @@ class Figure(base.Figure):
             _draw_bar(axes, place, results, label, styles[label])
             if compared and label in self.bars:
                 mean, low, high = self.bars[label]
-                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **PAPER_MARKER)
+                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **MARKER)
         if compared:
-            axes.errorbar([], [], [], label=PAPER_LABEL, **PAPER_MARKER)
+            axes.errorbar([], [], [], label=PAPER_LABEL, **MARKER)
+        elif self.bars and results.compare != "none":
+            means = [f"{self.bars[label][0]:g}" for label in results.labels if label in self.bars]
+            text = f"in the paper {', '.join(means)}"
+            axes.text(0.99, 0.99, text, transform=axes.transAxes, fontsize=6, color="0.4", ha="right", va="top")
         target = f"{100 * results.settings['target']:g} %"
         axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(results.labels) - 0.4), ylim=(0, None))
         axes.set_xticks(range(len(results.labels)), [wrap_label(label, len(results.labels)) for label in results.labels])
@@ -56,21 +62,23 @@ class Figure(base.Figure):
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
         results = self.first_results(evidence)
-        rows: list[list] = [["Series", "Mean epochs", "Standard deviation", "New clients", "Arrived", *PAPER_COLUMNS]]
+        rows: list[list] = [["Series", "Mean epochs", "Half width", "New clients", "Arrived", *PAPER_COLUMNS]]
         for label in results.labels:
             epochs, reached, clients = summarise_epochs(results, label)
             reported = self.bars.get(label, ("", "", "")) if results.compare == "full" else ("", "", "")
-            deviation = "" if epochs is None or epochs.std is None else f"{epochs.std:.2f}"
-            rows.append([label, "" if epochs is None else f"{epochs.mean:.2f}", deviation, clients, reached, *reported])
+            half_width = "" if epochs is None or epochs.half_width is None else f"{epochs.half_width:.2f}"
+            rows.append([label, "" if epochs is None else f"{epochs.mean:.2f}", half_width, clients, reached, *reported])
         return rows
 
     def explanations(self, evidence: PaperData) -> list[str]:
         """Return sentences on the measure, our protocol, and clients that do not reach the target."""
         results = self.first_results(evidence)
-        settings, seeds = results.settings, len({run["seed"] for run in results.runs()})
-        runs = "of one run" if seeds == 1 else f"of each run, in the runs of {seeds} seeds"
-        text = f"Epochs of local training until the own-test accuracy first reaches {100 * settings['target']:g} %; "
-        sentences = [f"{text}mean and s.d. (whisker) over {settings['clients']} new clients {runs}.", self._protocol(settings)]
+        settings = results.settings
+        text = (
+            f"Epochs of local training until the own-test accuracy first reaches {100 * settings['target']:g} %, as the mean "
+        )
+        sentences = [f"{text}over {settings['clients']} new clients of a run.", base.seeds_sentence([results], "whisker")]
+        sentences.append(self._protocol(settings))
         for label in results.labels:
             sentences += [f"{label}: {run}, not shown." for run in results.diverged_runs(label)]
             _, reached, clients = summarise_epochs(results, label)
@@ -95,13 +103,12 @@ class Figure(base.Figure):
 
 
 def summarise_epochs(results: Results, label: str) -> tuple[Estimate | None, int, int]:
-    """Return mean and standard deviation of the epochs over the new clients of all seeds that reach the target, the number of
-    these clients, and the number of all new clients."""
-    epochs: list[int | None] = []
-    for clients in epochs_to_target(results, label).values():
-        epochs += clients.values()
-    reached = [float(epoch) for epoch in epochs if epoch is not None]
-    return (estimate(reached) if reached else None), len(reached), len(epochs)
+    """Return the mean over seeds of the epochs of new clients that reach the target, the number of these clients, and the
+    number of all new clients."""
+    seeds = [list(clients.values()) for clients in epochs_to_target(results, label).values()]
+    reached = [[epoch for epoch in epochs if epoch is not None] for epochs in seeds]
+    means = [fmean(epochs) for epochs in reached if epochs]
+    return (estimate(means) if means else None), sum(map(len, reached)), sum(map(len, seeds))
 
 
 def _draw_bar(axes: Any, place: int, results: Results, label: str, style: SeriesStyle) -> None:
@@ -111,5 +118,5 @@ def _draw_bar(axes: Any, place: int, results: Results, label: str, style: Series
         draw_mean_bar(axes, place, 0.5, epochs, partial if reached < clients else bar_style(style))
     if reached < clients or not clients:
         text = f"{reached} of {clients}\nreach it" if clients else "diverged"
-        top = 0 if epochs is None else epochs.mean + (epochs.std or 0)
+        top = 0 if epochs is None else epochs.mean + (epochs.half_width or 0)
         axes.annotate(text, (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=6, color="0.3")

@@ -39,13 +39,14 @@ class Figure(base.Figure):
         checker.at("rows").check_names("figure", self.names, single)
 
     def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
+        """Return the rows of panels that have results; the caption names the others."""
         grid = []
         for row in self.rows:
             panels: list[base.FigurePanel] = []
             for name in row:
                 panels += self._titled_panels(evidence, evidence.figures[name])
-            grid.append(panels)
-        return grid
+            grid.append([panel for panel in panels if not panel.missing_reason])
+        return [row for row in grid if row]
 
     def _titled_panels(self, evidence: PaperData, figure: base.Figure) -> list[base.FigurePanel]:
         panels = [panel for row in figure.grid(evidence) for panel in row]

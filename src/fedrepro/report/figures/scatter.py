@@ -36,11 +36,15 @@ class Figure(_study.StudyFigure):
         colours = category_colours(self.categories(evidence, self.colour))
         letters = self._letters(evidence)
         for value, colour in colours.items():
-            axes.scatter([], [], s=12, color=colour, label=f"{self.colour} {value}")
+            axes.scatter([], [], s=12, color=colour, label=self.category_name(evidence, self.colour, value))
             for category, letter in letters.items():
                 points = [row for row in rows if row[self.colour] == value and row[self.letter] == category]
                 x, y = _study.column_values(points, self.x), _study.column_values(points, self.y)
                 axes.scatter(x, y, s=16, color=colour, marker=rf"$\mathrm{{{letter}}}$", linewidths=0)
+        names = [f"{letter} = {self.letter} {value}" for value, letter in letters.items()]
+        axes.scatter(
+            [], [], s=16, color="0.3", marker=rf"$\mathrm{{{LETTERS[0]}}}$", linewidths=0, label=f"{names[0]} ... {names[-1]}"
+        )
         axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
 
     def _letters(self, evidence: PaperData) -> dict[str, str]:

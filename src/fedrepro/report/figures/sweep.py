@@ -1,6 +1,6 @@
 """A quantity over a setting of the series, such as the learning rate: one line per experiment.
 
-Series in `reference` do not have the setting and are horizontal lines with a band of one standard deviation.
+Series in `reference` do not have the setting and are horizontal lines with their 95 % interval as a band.
 """
 
 import math
@@ -36,13 +36,13 @@ class Figure(_quantity.QuantityFigure):
         lines = {name: points for name, points in points_by_panel.items() if points}
         colours = category_colours(list(lines))
         for place, (name, points) in enumerate(lines.items()):
-            xs, means, deviations = zip(*sorted(points), strict=True)
+            xs, means, half_widths = zip(*sorted(points), strict=True)
             label = name if len(panels) > 1 else self._method_name(panels[0])
             style = self._method_style(evidence, panels[0]) if len(lines) == 1 else None
             style = style or SeriesStyle(colours[name], MARKERS[place % len(MARKERS)])
             axes.plot(xs, means, color=style.colour, linewidth=style.line_width, label=label, **style.marker_options)
-            if any(deviations):
-                axes.errorbar(xs, means, deviations, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=2)
+            if any(half_widths):
+                axes.errorbar(xs, means, half_widths, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=2)
         for place, panel in enumerate(panels):
             self._draw_references(axes, evidence, panel, place if len(panels) > 1 else None)
         axes.set(xlabel=self.label or self.setting, ylabel=self.axis_label(evidence))
@@ -50,9 +50,13 @@ class Figure(_quantity.QuantityFigure):
         if self.log:
             axes.set_xscale("log")
             axes.minorticks_off()
-        places = [math.log10(x) for x in ticks] if self.log else ticks
-        if ticks_fit(places):
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        while not ticks_fit([math.log10(x) for x in ticks] if self.log else ticks):
+            ticks = ticks[::2]
+        axes.set_xticks(ticks, [_tick_text(x) for x in ticks])
+        if "%" in axes.get_ylabel():
+            low, high = axes.get_ylim()
+            bounds = self.quantity_of("", panels[0].target).bounds(panels[0].measure)
+            axes.set_ylim(max(low, 102 * bounds[0]), min(high, 102 * bounds[1]))
         draw_grid_lines(axes)
 
     @property
@@ -67,14 +71,14 @@ class Figure(_quantity.QuantityFigure):
         return styles.get(self._method_name(panel))
 
     def _points(self, panel: ExperimentView) -> list[tuple[float, float, float]]:
-        """Return setting, mean and standard deviation of each series that has both the setting and a value."""
+        """Return setting, mean and half of its interval for each series that has both the setting and a value."""
         points = []
         for label in panel.results.labels:
             setting = panel.setting(label, self.setting)
             if label in self.reference or setting is None:
                 continue
             if value := self.mean_over_seeds(panel, label):
-                points.append((float(setting), value.mean, value.std or 0.0))
+                points.append((float(setting), value.mean, value.half_width or 0.0))
         return points
 
     def _draw_references(self, axes: Any, evidence: PaperData, panel: ExperimentView, number: int | None) -> None:
@@ -85,8 +89,8 @@ class Figure(_quantity.QuantityFigure):
                 colour = evidence.styles_of(panel.results)[label].colour
                 dashes = DASHES[1 + (place + (number or 0)) % 2]
                 axes.axhline(value.mean, linestyle=(0, dashes), color=colour, linewidth=1, label=name)
-                if value.std:
-                    axes.axhspan(value.mean - value.std, value.mean + value.std, color=colour, alpha=0.1, linewidth=0)
+                if value.half_width:
+                    axes.axhspan(value.low, value.high, color=colour, alpha=0.1, linewidth=0)
 
     def _method_name(self, panel: ExperimentView) -> str:
         """Return the name of the method that the swept series share, otherwise "ours"."""
@@ -100,9 +104,15 @@ class Figure(_quantity.QuantityFigure):
             panels = self.available_panels(evidence)
             values = [self.mean_over_seeds(panel, label) for panel in panels for label in self.reference]
             dashes = "Dashed and dotted" if len(self.reference) * len(panels) > 1 else "Dashed"
-            band = ", with a band of one standard deviation" if any(value and value.std for value in values) else ""
+            band = ", with the interval as a band" if any(value and value.half_width for value in values) else ""
             sentences.append(f"{dashes}: {' and '.join(self.reference)}, without {setting}{band}.")
         return [*sentences, *super().explanations(evidence)]
+
+
+def _tick_text(x: float) -> str:
+    """Return a number on the horizontal axis, as a power of ten if it is long."""
+    exponent = math.log10(x) if x > 0 else 0.0
+    return f"$10^{{{exponent:.0f}}}$" if not -3 <= exponent < 4 and exponent == round(exponent) else f"{x:g}"
 
 
 def ticks_fit(ticks: Sequence[float]) -> bool:

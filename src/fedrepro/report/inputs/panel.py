@@ -161,6 +161,15 @@ class PaperData:
     figures: Mapping[str, Any]  # by key, for figures that combine others
     styles: Mapping[str, Mapping[str, SeriesStyle]] = field(default_factory=dict)  # by experiment and series
     curves_from: str = ""  # where the digitised curves were read
+    ends: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # that the paper reports, by experiment and series
+    savings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # shares of the baseline's rounds, in the same way
+
+    def paper_ends(self, ref: ExperimentRef) -> dict[str, float]:
+        """Return series -> the value that the paper reports for the end of a run, printed or as the end of its curve."""
+        display = ref.resolved(self.experiments)
+        plotted = {label: self.curves[key][-1][1] for label, key in display.reported.items() if key in self.curves}
+        own = display.measure == self.experiments.get(ref.experiment, DisplayOptions()).measure
+        return plotted | dict(self.ends.get(ref.experiment, {}) if own else {})
 
     def panel(self, ref: ExperimentRef) -> ExperimentView:
         return ExperimentView(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
@@ -170,10 +179,10 @@ class PaperData:
 
         The series has the name that ours has in the first experiment in which one alone is compared with the curve.
         """
-        figure, _, series = key.partition(":")
+        figure, colon, series = key.partition(":")
         labels = [[label for label, curve in shown.reported.items() if curve == key] for shown in self.experiments.values()]
         series = next((names[0] for names in labels if len(names) == 1), series)
-        return f"Fig. {figure}: {series}" if series else key
+        return f"Fig. {figure}: {series}" if colon else key
 
     def study(self, experiment: str, study: str) -> Results:
         return self.results[results_name(experiment, study)]

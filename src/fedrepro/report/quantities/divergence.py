@@ -97,6 +97,13 @@ class Quantity(base.Quantity):
         return [math.log(series[seed] / other[seed]) for seed in sorted(series)]
 
 
+def failure(view: ExperimentView, label: str, learned: str) -> str:
+    """Return in words how the networks of a series failed, so that their activations hardly differ; empty if they did not."""
+    if _constant(view, label, learned):
+        return "answers with one class"
+    return "dead units" if _equal(view, label, None) else ""
+
+
 def _means(view: ExperimentView, label: str, until: int | None) -> dict[int, float]:
     """Return seed -> mean divergence."""
     return {seed: fmean(values) for seed, values in _divergences(view, label, until).items()}

@@ -62,6 +62,14 @@ class Table(Frozen):
         panels = self.available_panels(evidence)
         return Grid.from_rows(self.rows(panels, evidence), self.reported_columns(panels))
 
+    def paper_ends(self, ref: ExperimentRef) -> dict[str, float]:
+        """Return series -> the value that the paper prints for the end of a run."""
+        return {}
+
+    def paper_savings(self, ref: ExperimentRef) -> dict[str, float]:
+        """Return series -> the share of the baseline's rounds that the paper says it saves."""
+        return {}
+
     def reported_columns(self, panels: list[ExperimentView]) -> dict[str, str]:
         """Return column of the paper's values -> column of ours."""
         return {}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fedrepro.config.types import Count, NonNegative
-from fedrepro.report.inputs.panel import ExperimentView, PaperData
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, difference_unit_name, display_factor, measure_cell, measure_unit_name
 from fedrepro.report.statistics import mean, mean_last
@@ -58,6 +58,9 @@ class Table(base.Table):
         if self.baseline:
             return f"{panel.name}, above {self.baseline} ({difference_unit_name(panel.measure)})"
         return f"{panel.name} ({measure_unit_name(panel.measure)})"
+
+    def paper_ends(self, ref: ExperimentRef) -> dict[str, float]:
+        return {} if self.baseline else {label: values[ref.key] for label, values in self.reported.items() if ref.key in values}
 
     def reported_columns(self, panels: list[ExperimentView]) -> dict[str, str]:
         return {_paper_column(panel): self._column(panel) for panel in panels}

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fedrepro.config.types import Count
-from fedrepro.report.inputs.panel import ExperimentView, PaperData
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, column_title, measure_cell, megabytes_per_round, significant_cell
 from fedrepro.report.statistics import mean, mean_last
@@ -57,6 +57,10 @@ class Table(base.TargetTable):
                 mark_best(group, column_title("Final", panel.measure), lowest=is_loss, excluded=diverged)
                 rows += group
         return rows
+
+    def paper_savings(self, ref: ExperimentRef) -> dict[str, float]:
+        savings = {label: shares[ref.key] for label, shares in self.savings.items() if ref.key in shares}
+        return {self.baseline: 0.0} | savings if savings else {}
 
     def reported_columns(self, panels: list[ExperimentView]) -> dict[str, str]:
         return {PAPER_ROUNDS: "Rounds", PAPER_SAVING_COLUMN: self._saving_column}
