@@ -38,7 +38,8 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None
 
 
 def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
-    """Return one row per series, seed and round of a gathered experiment: measures (0..1 or nats), bytes sent, learning rate.
+    """Return one row per series, seed and round of a gathered experiment: measures (0..1 or nats), bytes sent, learning rate,
+    and the round's seconds, which earlier runs did not record.
 
     Of a study, `<experiment>-<study>`, return one row per unit of its work. A value that was not measured is missing.
     Arguments and errors are those of `runs`.

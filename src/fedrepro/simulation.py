@@ -1,6 +1,7 @@
 """Federated training from Python, on data and networks of your own or by name, and finished runs with their weights."""
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def simulate(
     data: Path | str = "data",
     **settings: Any,
 ) -> "pandas.DataFrame":
-    """Train a federation for each seed, and return one row per seed and round: the measures (0..1 or nats), loss, bytes, rate.
+    """Train a federation for each seed; return one row per seed and round: measures (0..1 or nats), loss, bytes, rate, seconds.
 
     Args:
         dataset: a data set by name, or arrays or tensors (x, y, x_test, y_test): images uint8 or float32, (N, C, H, W) or
@@ -76,8 +77,9 @@ def simulate(
         state, row = federation.start()
         rows.append({"seed": seed} | row)
         while state.round < rounds and not state.diverged:
+            began = time.monotonic()
             state, row = federation.advance(state)
-            rows.append({"seed": seed} | row)
+            rows.append({"seed": seed} | row | {"seconds": time.monotonic() - began})
             if on_round:
                 on_round(state, rows[-1])
     return pandas.DataFrame(rows).convert_dtypes()

@@ -545,6 +545,32 @@ def test_rounds_to_the_plateau():
     assert plateaus[1].evaluate(ExperimentView("first", DisplayOptions(), spike)) == ([3.0], [])
 
 
+def test_quantities_of_clients():
+    """Of 20 clients the worst two, after the last studied round; the spread is the deviation over all of them."""
+    accuracies = {"A": [0.5, 0.1, 0.3, *[0.9] * 17], "B": [0.4] * 20}
+    note = {"scale": "paper", "compare": "full", "settings": {"rounds": None}, "series": {
+        label: {"runs": [{"seed": 0, "status": "finished"}]} for label in accuracies
+    }}  # fmt: skip
+    table = [
+        {"series": label, "seed": "0", "round": str(round), "client": str(client), "images": "9", "accuracy": f"{accuracy}"}
+        for label, values in accuracies.items() for round in (1, 3)
+        for client, accuracy in enumerate(values if round == 3 else [0])
+    ]  # fmt: skip
+    view = ExperimentView("first", DisplayOptions(), Results(note, table))
+
+    def value(kind, **options):
+        quantity = quantities.parse_quantity({"kind": kind, "series": "A", **options}, "t")
+        [number], reasons = quantity.evaluate(view)
+        assert not reasons
+        return number
+
+    assert value("worst_tenth") == pytest.approx(0.2) and value("worst_tenth", baseline="B") == pytest.approx(-0.2)
+    assert value("spread") == pytest.approx(np.std(accuracies["A"])) == pytest.approx(value("spread", baseline="B"))
+    none = replace(view, results=Results(note, table[-1:]))
+    [reason] = quantities.parse_quantity({"kind": "spread", "series": "A"}, "t").evaluate(none)[1]
+    assert str(reason) == "no accuracies of clients of A"
+
+
 def test_lines_over_layers(paper, evidence):
     axes = pictured(paper, evidence, "variance").axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)

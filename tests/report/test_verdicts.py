@@ -584,6 +584,8 @@ def test_target_and_rounds_of_a_smaller_scale(cell, scaled, found, at):
     (NEVER, 0.987, "98.7 %", "98.7 points"),
     ({"kind": "epochs"}, 7, "7.0 epochs", "7.0 epochs"),
     ({"kind": "epochs", "baseline": "b"}, 0.1, "10.0 %", "10.0 points"),
+    ({"kind": "worst_tenth"}, 0.1, "10.0 %", "10.0 points"),
+    ({"kind": "spread", "baseline": "b"}, 0.1, "+10.0 points", "10.0 points"),
     ({"kind": "divergence", "baseline": "b"}, 0.5, "1.65 times", "1.65 times"),
 ])  # fmt: skip
 def test_how_values_are_shown(cell, value, text, gap):

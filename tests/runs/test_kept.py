@@ -85,6 +85,19 @@ def test_what_was_kept_is_read_and_sha256sum_checks_it(runs):
             work(runs[0].folder.with_name("p-0123456789"))
 
 
+def test_seconds_of_rounds_are_kept_beside_rows_without(runs):
+    """Rows of earlier runs have none, and no checksum covers them: another session takes other seconds for the same rows."""
+    folder, run = runs[0].folder.parents[1], runs[0]
+    papers, before = kept.load_all(folder), integrity.load_metrics(run.folder)
+    record = integrity.load_record(run.folder) | {"round_seconds": [1.5, 2.5, 3.5]}
+    seconds = [row | {"seconds": text} for row, text in zip(before, ["", "1.5", "2.5", "3.5"], strict=True)]
+    papers["p"].remove(run.id)
+    papers["p"].add(record, seconds)
+    kept.save(folder, papers)
+    assert integrity.load_metrics(run.folder) == seconds and "round_seconds" not in integrity.load_record(run.folder)
+    assert "seconds" not in integrity.load_metrics(runs[1].folder)[0]
+
+
 def piped(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)

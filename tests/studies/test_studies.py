@@ -43,6 +43,7 @@ CPU = torch.device("cpu")
 NAMES = registry.names("studies")
 EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
     "activations": ({"every": 1}, {"every": 2}),
+    "clients": ({"rounds": [1, 2, 3]}, {"rounds": [1, 3]}),
     "preferences": ({"rounds": [1, 2, 3]}, {"rounds": [1, 2, 3], "over_images": "sum"}),
     "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
     "tsne": ({"rounds": [1, 2, 3], "images": 4}, {"rounds": [1, 3], "images": 4}),
@@ -256,9 +257,10 @@ class Trainings:
             monkeypatch.setattr(kind, "train", self.watch(kind.train))
 
     def watch(self, original):
-        def train(executor, received, *rest, **options):
-            ended = list(original(executor, received, *rest, **options))
-            tensors = [received, *(weights for weights, *_ in ended)]
+        def train(executor, clients, *rest, **options):
+            clients = list(clients)
+            ended = list(original(executor, clients, *rest, **options))
+            tensors = [clients[0].received, *(weights for weights, *_ in ended)]
             self.seen.append([{name: tensor.clone() for name, tensor in weights.items()} for weights in tensors])
             yield from ended
 
@@ -461,6 +463,30 @@ def test_rows_of_activations(tmp_path, monkeypatch):
     assert all(0 < float(row["divergence"]) < 1 for row in found)
 
 
+# ---- accuracies of clients
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedper", "fedfusion"])
+def test_accuracies_of_clients(name, tmp_path, monkeypatch):
+    """Their mean over all test images is the accuracy of the test set; own weights are those that a client starts from next."""
+    measures = ["test_accuracy", "initial_accuracy_all"]
+    settings = {"partition": {"name": "shards", "clients": 4}, "algorithm": {"name": name}, "measures": measures, "lr": 0.05}
+    made = Made(tmp_path, monkeypatch, "clients", **settings)
+    made.conduct(made.case())
+    found, fed = rows(made.case().table), federation(made.run.config)
+    _, measured = advance(fed)
+    for round in (1, 2):
+        mine = {int(row["client"]): (int(row["images"]), float(row["accuracy"])) for row in found if row["round"] == str(round)}
+        assert [mine[client][0] for client in range(4)] == [len(part) for part in fed.data.partition.test]
+        if name != "fedper":
+            mean = sum(count * accuracy for count, accuracy in mine.values()) / sum(count for count, _ in mine.values())
+            assert mean == pytest.approx(measured[round]["test_accuracy"])
+        if name != "fedfusion":  # which tests the global model with another extractor
+            assert np.mean([accuracy for _, accuracy in mine.values()]) == pytest.approx(
+                measured[round + 1]["initial_accuracy_all"]
+            )
+
+
 # ---- activations in a plane
 
 
@@ -542,12 +568,14 @@ def test_equal_activations_are_at_the_centre(shape):
 SMALL = {
     "newcomers": {"clients": 2, "target": 0.9, "epochs": 1},
     "activations": {"every": 1},
+    "clients": {"rounds": [1, 2]},
     "preferences": {"rounds": [1, 2]},
     "tsne": {"rounds": [1, 2], "images": 3},
 }
 MORE = {
     "newcomers": {"epochs": 2},
     "activations": {"every": 3},
+    "clients": {"rounds": [1]},
     "preferences": {"rounds": [1]},
     "tsne": {"rounds": [1]},
 }

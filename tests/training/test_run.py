@@ -20,8 +20,10 @@ import torch
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, stop_on_sigterm
-from fedrepro.core.files import read_json
+from fedrepro.core.files import read_json, write_json
+from fedrepro.runs import integrity
 from fedrepro.runs import run as runs
+from fedrepro.runs.kept import run_hash
 from fedrepro.training import checkpoint, progress_bar
 from fedrepro.training import run as engine
 from fedrepro.training.compiled_step import fx_passes
@@ -119,6 +121,19 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
     assert (saved["round"], saved["measure"], saved["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
     assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
+
+
+def test_seconds_of_each_round_are_timed_over_all_sessions_and_gathered(tmp_path):
+    settings = config(rounds=5)
+    folder = tmp_path / f"digits-fedavg-s0-{run_hash(a_run(tmp_path, settings).config_record())}"
+    assert [train(folder, settings, Stops(2)) for _ in range(3)] == [False, False, True]
+    rows = integrity.load_metrics(folder)
+    assert [row["seconds"] for row in rows] == ["", *map(str, timing(folder)["round_seconds"])]
+    assert len(rows) == 6 and all(float(row["seconds"]) > 0 for row in rows[1:])
+    old = timing(folder)
+    del old["round_seconds"], old["seal"]
+    write_json(folder / "timing.json", old)
+    assert "seconds" not in integrity.load_metrics(folder)[0]
 
 
 def timing(folder: Path) -> dict:

@@ -73,14 +73,18 @@ def load_record(folder: Path) -> Record:
 
 
 def load_metrics(folder: Path) -> Rows:
-    """Read a finished run's rows, cells as text. Raises UserError if they are not the ones that the run wrote."""
+    """Read a finished run's rows, cells as text, with the seconds of each round if they are known. Raises UserError if they are
+    not the ones that the run wrote."""
     if is_kept(folder):
         return _lookup(kept.load_paper(folder.parent).metrics, (folder.name,), folder.parent / kept.METRICS)
     record, path, advice = load_record(folder), folder / "metrics.csv", repair_advice(folder)
     content = _read_existing(path, advice)
     if sha256(content) != record["metrics"]:
         raise UserError(f"{path}: changed since the run wrote it; {advice}")
-    return parse_rows(content, path, advice)
+    rows, seconds = parse_rows(content, path, advice), [None, *record.get("round_seconds", ())]
+    if len(seconds) != len(rows):  # of earlier code
+        return rows
+    return [row | {kept.SECONDS: "" if cell is None else str(cell)} for row, cell in zip(rows, seconds, strict=True)]
 
 
 def load_studies(folder: Path) -> dict[str, Record]:

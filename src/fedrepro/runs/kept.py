@@ -37,6 +37,7 @@ ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
 SUM_LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
 IDENTITY_FIELDS = ("config", "data", "code")
 RESULT_FIELDS = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")
+SECONDS = "seconds"  # column with the seconds of a round, which no checksum covers
 RECORD_FIELDS = ("run", "dataset", "config", *RESULT_FIELDS, "columns", "environment", "studies")
 RESTORE = "git restore results/kept brings back what was committed"
 Record = dict[str, Any]
@@ -54,7 +55,9 @@ class KeptPaper:
     studies: dict[Group, Rows] = field(default_factory=dict)
 
     def add(self, record: Record, rows: Rows) -> None:
-        self.runs[record["run"]] = {"studies": {}} | record | {"columns": list(rows[0])}
+        columns = [column for column in rows[0] if column != SECONDS]
+        record = {name: value for name, value in record.items() if name != "round_seconds"}  # which are in the rows
+        self.runs[record["run"]] = {"studies": {}} | record | {"columns": columns}
         self.metrics[record["run"],] = rows
 
     def add_study(self, run: str, name: str, note: Record, rows: Rows) -> None:
@@ -244,7 +247,9 @@ def _select_columns(path: Path, rows: Mapping[int, dict[str, str]], columns: lis
     if sha256(rows_to_csv(selected)) != sum:
         first = next(iter(rows.values()))
         raise UserError(f"{path}: the rows of {first['run']} are not those that it wrote; {RESTORE}")
-    return selected
+    if not any(row.get(SECONDS) for row in rows.values()):
+        return selected
+    return [chosen | {SECONDS: row[SECONDS]} for chosen, row in zip(selected, rows.values(), strict=True)]
 
 
 def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Record]:

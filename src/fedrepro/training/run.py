@@ -185,6 +185,7 @@ def _train_rounds(
             _log_round(run, row)
             report()
             last_seconds = time.monotonic() - began
+            clock.round_seconds.append(round(last_seconds, 4))
             if time.monotonic() - saved >= limits.checkpoint_seconds:
                 _save(run, state, rows, clock)
                 saved = time.monotonic()
@@ -249,7 +250,7 @@ def _create_folder(folder: Path) -> None:
 
 
 class _Clock:
-    """The seconds of a run's training in all its sessions, and core seconds: seconds times cores.
+    """The seconds of a run's training in all its sessions and of each round, and core seconds: seconds times cores.
 
     Written with each checkpoint, so that what a kill loses counts neither as rounds nor as seconds."""
 
@@ -257,6 +258,9 @@ class _Clock:
         self._path, self._cores = run.folder / "timing.json", cores
         earlier = read_json(self._path, "rounds", "seconds") if reached else None  # a run without checkpoint starts at 0
         self._before = earlier or {"rounds": 0, "seconds": 0.0}
+        self.round_seconds: list[float | None] = self._before.get(
+            "round_seconds", [None] * reached
+        )  # missing from earlier code
         self._before.setdefault("core_seconds", self._before["seconds"])  # missing from earlier code, which used one core
         self._reached, self._began = reached, time.monotonic()
 
@@ -264,7 +268,8 @@ class _Clock:
         rounds, seconds = reached - self._reached, time.monotonic() - self._began
         session = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
         total = {name: round(self._before[name] + value, 2) for name, value in session.items()}
-        write_json(self._path, total | {"ended": datetime.now(UTC).isoformat(timespec="seconds")})
+        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        write_json(self._path, total | {"round_seconds": self.round_seconds, "ended": ended})
 
 
 def _log_round(run: Run, row: Row) -> None:

@@ -1,0 +1,56 @@
+"""Accuracy of the global model on each client's own test images, after a round.
+
+Clients of a method whose weights stay with clients use their own ones. The model is the one that the measures of the whole test
+set evaluate, before any further local training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from fedrepro.config.params import RunConfig
+from fedrepro.config.types import Frozen
+from fedrepro.core.metrics import Measure
+from fedrepro.studies.base import Rounds, RoundsStudy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fedrepro.training.federation import Federation
+    from fedrepro.training.replay import ReplayedRound
+
+ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
+
+
+class Params(Frozen):
+    rounds: Rounds | None = None  # null: the last alone
+
+
+class Study(RoundsStudy):
+    """A row for each round and client with test images: their number, and the accuracy on them, 0..1."""
+
+    settings: Params
+    title = "accuracies of clients"
+    columns = ("round", "client", "images", "accuracy")
+
+    def rounds(self) -> Sequence[int]:
+        return self.settings.rounds or (self.config.rounds,)
+
+    def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
+        from fedrepro.training.evaluation import evaluate
+        from fedrepro.training.state import OWN, part
+
+        state, algorithm = replayed.after, federation.algorithm
+        for client in range(federation.clients):
+            kept = state.clients.get(client)
+            own = federation.initial_own | part(OWN, kept.tensors if kept else {})
+            weights = algorithm.evaluation_weights(state.weights | own, state.server)
+            images, labels = federation.data.test_part(client, replayed.round)
+            if len(labels):
+                values = evaluate(algorithm, ACCURACY, weights, images, labels, federation.chunk)
+                yield client, len(labels), values["accuracy"]
+
+    def cost_bound(self, folder: Path) -> RunConfig:
+        """Return a run that evaluates all clients in each of its rounds."""
+        return super().cost_bound(folder).model_copy(update={"measures": ("initial_accuracy_all",)})
