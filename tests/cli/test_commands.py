@@ -108,7 +108,7 @@ def test_mistakes_in_the_options(arguments, words, here, capsys, request):
     *((("train", "--part", text), "expected a part") for text in ("4/3", "0/3", "3", "1/-1")),
     *((("train", "--budget", text), "with s, m or h") for text in ("soon", "", "m", "3d", "1 h", "1e3", "nan", ".5m")),
     *((command, "unrecognized arguments: --") for command in (
-        ("train", "--no"), ("prune", "--scale", "quick"), ("keep", "--device", "cpu"), ("schema", "--params=x"),
+        ("train", "--no"), ("prune", "--scale", "quick"), ("keep", "--device", "cpu"), ("docs", "--params=x"),
     )),
 ])  # fmt: skip
 def test_usage(arguments, words, here, capsys):

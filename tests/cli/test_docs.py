@@ -103,11 +103,12 @@ def test_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
     assert float(capsys.readouterr().out.split()[-2]) > 0.8
 
 
-def test_the_configuration_page_is_up_to_date(tmp_path):
-    """Write it with: uv run fedrepro docs."""
-    assert text_of(ROOT / docs.PAGE) == docs.page()
-    (tmp_path / "docs").mkdir()
-    assert docs.write(tmp_path) and not docs.write(tmp_path)
+def test_generated_files_are_up_to_date(tmp_path):
+    """Write them with: uv run fedrepro docs."""
+    for path, text in docs.texts().items():
+        assert text_of(ROOT / path) == text, path
+        (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
+    assert docs.write(tmp_path) == list(docs.texts()) and docs.write(tmp_path) == []
 
 
 # ---- the files beside them

@@ -8,14 +8,12 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from fedrepro.cli import main
 from fedrepro.config import registry, strict_yaml
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflow/schemas/*.json")}
 CHOSEN = "chosen"  # written by a command, and read with a model of its own
 OURS = [ROOT / "params.yaml", *(path for path in sorted(ROOT.glob("workflow/papers/*/*.yaml")) if path.stem != CHOSEN)]
-MADE = {"settings": "params", "experiments": "experiments", "artifacts": "artifacts"}  # the others refer to these
 
 
 def mistakes(values: object, schema: str) -> list[str]:
@@ -25,11 +23,9 @@ def mistakes(values: object, schema: str) -> list[str]:
     return [error.message for error in validator.iter_errors(values)]
 
 
-@pytest.mark.parametrize(("of", "name"), MADE.items())
-def test_the_stored_one_is_current(of, name, capsys):
-    Draft202012Validator.check_schema(SCHEMAS[f"{name}.schema.json"])
-    assert main.main(["schema", of]) == 0
-    assert json.loads(capsys.readouterr().out) == SCHEMAS[f"{name}.schema.json"], f"uv run fedrepro schema {of}"
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_valid(name):
+    Draft202012Validator.check_schema(SCHEMAS[name])
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -1,7 +1,6 @@
 """The commands of `fedrepro`: each takes the parsed options and returns the exit code. They import late, to start fast."""
 
 import argparse
-import json
 import logging
 import os
 import subprocess
@@ -283,18 +282,8 @@ def notebook(options: argparse.Namespace) -> int:
 
 
 def docs(options: argparse.Namespace) -> int:
-    """Write docs/configuration.md if it is out of date."""
-    from fedrepro.cli import docs as configuration
+    """Write docs/configuration.md and the JSON schemas that are out of date."""
+    from fedrepro.cli import docs as generated
 
-    sys.stdout.write(f"{configuration.PAGE} {'written' if configuration.write() else 'is up to date'}\n")
-    return 0
-
-
-def schema(options: argparse.Namespace) -> int:
-    """Print a JSON schema."""
-    from fedrepro.config.json_schema import experiments_schema, settings_schema
-    from fedrepro.report.paper import artifacts_schema
-
-    schemas = {"settings": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
-    sys.stdout.write(json.dumps(schemas[options.of](), indent=1) + "\n")
+    sys.stdout.write("".join(f"{path} written\n" for path in generated.write()) or "all generated files are up to date\n")
     return 0

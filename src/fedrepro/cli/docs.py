@@ -1,4 +1,5 @@
-"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen."""
+"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen; and the
+JSON schemas of the settings' files."""
 
 import inspect
 import json
@@ -7,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.config import registry
+from fedrepro.config.json_schema import experiments_schema, settings_schema
 from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale, Tuning, Validation
 from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
+from fedrepro.report.paper import artifacts_schema
 
-PAGE = Path("docs/configuration.md")
+PAGE, SCHEMAS = Path("docs/configuration.md"), Path("workflow/schemas")
 INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
 # Configuration
 
@@ -37,14 +40,22 @@ KINDS = {
 }
 
 
-def write(root: Path = Path()) -> bool:
-    """Write the page in the repository `root`. Returns whether it changed."""
-    path, text = root / PAGE, page()
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return False
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    return True
+def texts() -> dict[Path, str]:
+    """Return the generated files of the repository: the page, and the JSON schemas of the settings' files."""
+    schemas = {"params": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
+    files = {SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n" for name, schema in schemas.items()}
+    return {PAGE: page()} | files
+
+
+def write(root: Path = Path()) -> list[Path]:
+    """Write the generated files that are out of date in the repository `root`, and return them."""
+    written = []
+    for path, text in texts().items():
+        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text:
+            with atomic_write(root / path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+            written.append(path)
+    return written
 
 
 def page() -> str:

@@ -93,10 +93,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
     "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
-    "of": {
-        **{"nargs": "?", "choices": ("settings", "experiments", "artifacts"), "default": "settings"},
-        "help": "settings (the default): of params.yaml; experiments or artifacts: of this file of a paper",
-    },
     "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (default: params.yaml)"},
     "--scale": {"help": "scale to use instead of the one in the settings file"},
     "--data-mirror": {"help": "folder or URL with the data sets' files"},
@@ -130,6 +126,5 @@ COMMANDS = (  # name, function, options, help
     ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),
     ("prune", commands.prune, f"{COMMON} --yes --other-code", "delete runs and partitions that no scale uses any more"),
     ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that works on a figure's numbers"),
-    ("docs", commands.docs, "", "write docs/configuration.md from the descriptions of the settings"),
-    ("schema", commands.schema, "of", "print the JSON schema of the settings, or of a file of a paper"),
+    ("docs", commands.docs, "", "write docs/configuration.md and the schemas of the settings"),
 )
