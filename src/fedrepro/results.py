@@ -1,5 +1,9 @@
-"""Gathered results as pandas data frames, for notebooks and further analysis. Imports no torch."""
+"""Gathered results as pandas data frames, for notebooks and further analysis. Imports no torch.
 
+docs/results.md describes the columns.
+"""
+
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +13,15 @@ from fedrepro.runs.paths import Paths, repository_root
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
+
+    from fedrepro.report.paper import Paper
+
+__all__ = ["claims", "curves", "paper_curves", "plot", "runs", "targets", "verdicts"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
@@ -18,7 +31,7 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None
 
     Args:
         paper: a folder of workflow/papers.
-        experiment: a name in the paper's experiments.yaml, or `<experiment>-<study>`.
+        experiment: a name in the paper's experiments.yaml, `<experiment>-<study>`, or a figure or table that shows only one.
         scale: a scale of params.yaml.
         reports: the folder of reports; by default that of the repository around the working folder, where missing results are
             gathered first.
@@ -70,8 +83,97 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
     return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
 
 
+def claims(
+    scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | None = None
+) -> "pandas.DataFrame":
+    """Return the verdicts of several scales and papers (by default all) below each other, with columns `paper` and `scale`."""
+    import pandas
+
+    frames = []
+    for scale in scales:
+        for paper in papers if papers is not None else _papers():
+            frame = verdicts(paper, scale, reports)
+            frame.insert(0, "scale", scale)
+            frame.insert(0, "paper", paper)
+            frames.append(frame)
+    return pandas.concat(frames, ignore_index=True)
+
+
+def targets() -> "pandas.DataFrame":
+    """Return one row per figure or table and per source of it: paper, target on the command line, artifact, title, source.
+
+    A source is what `runs` and `curves` take: an experiment, or `<experiment>-<study>`.
+    """
+    import pandas
+
+    rows = []
+    for paper in _papers():
+        spec = _paper(paper)
+        for artifact in (*spec.figures, *spec.tables):
+            shared = {"paper": paper, "target": f"{paper}_{artifact}", "artifact": artifact, "title": spec[artifact].title}
+            rows += [shared | {"source": source} for source in spec.sources([artifact])]
+    return pandas.DataFrame(rows)
+
+
+def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame":
+    """Return one row per round of a curve that was digitised from the paper, for each of our series that is compared with it.
+
+    `curve` names figure and series in the paper, `value` is 0..1; `experiment` and `series` are ours, as in `curves`.
+
+    Args:
+        paper: a folder of workflow/papers.
+        experiment: only the curves that this one is compared with; by default all.
+    """
+    import pandas
+
+    from fedrepro.report.paper import paper_data, read_curves
+
+    spec = _paper(paper)
+    points = read_curves(spec)
+    names = paper_data(spec, {}, points).curve_name
+    rows = [
+        {"experiment": name, "series": label, "curve": names(key), "round": round, "value": value}
+        for name, display in spec.experiments.items()
+        for label, key in display.reported.items()
+        if experiment in (None, name)
+        for round, value in points[key]
+    ]
+    return pandas.DataFrame(rows, columns=["experiment", "series", "curve", "round", "value"])
+
+
+def plot(paper: str, figure: str, scale: str = "paper", reports: Path | None = None) -> "Figure":
+    """Return a figure as the pipeline draws it. Arguments and errors are those of `runs`."""
+    from fedrepro.report.figures import _layout
+    from fedrepro.report.inputs.gathered import LazyResults
+    from fedrepro.report.paper import paper_data, read_curves
+
+    spec = _paper(paper)
+    if figure not in spec.figures:
+        raise unknown_name("figure", figure, spec.figures)
+    files = [_gathered(paper, source, scale, reports, "json") for source in spec.sources([figure])]
+    _layout.set_print_style()
+    return _layout.compose(spec.figures[figure], paper_data(spec, LazyResults(files[0].parent), read_curves(spec)))
+
+
+def _papers() -> list[str]:
+    from fedrepro.config.params import read_params
+
+    return list(read_params(repository_root() / "params.yaml").papers)
+
+
+def _paper(paper: str) -> "Paper":
+    from fedrepro.config.params import read_params
+    from fedrepro.report.paper import read_paper
+
+    params = read_params(repository_root() / "params.yaml")
+    if paper not in params.papers:
+        raise unknown_name("paper", paper, params.papers)
+    return read_paper(paper, params)
+
+
 def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
     folder = (reports or repository_root() / "reports") / scale / paper / "data"
+    experiment = _source(paper, experiment)
     path = folder / f"{experiment}.{ending}"
     if not path.exists() and reports is None:
         _gather(paper, experiment, scale, folder)
@@ -81,6 +183,20 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, end
             raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
         raise unknown_name("experiment", experiment, existing)
     return path
+
+
+def _source(paper: str, name: str) -> str:
+    """Return the source behind a figure or table of one source; any other name as it is."""
+    try:
+        spec = _paper(paper)
+    except UserError:  # outside of the repository, or a paper of other reports
+        return name
+    if name in spec.experiments or name not in (*spec.figures, *spec.tables):
+        return name
+    sources = spec.sources([name])
+    if len(sources) > 1:
+        raise UserError(f"{name} of {paper} shows several experiments: choose one of {', '.join(sources)}")
+    return sources[0]
 
 
 def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:

@@ -56,6 +56,29 @@ def test_a_series_may_be_called_none(tmp_path):
     assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
 
 
+def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    sources = results.targets().query("target == 'fedmmd_fig4d_readings'")["source"]
+    assert list(sources) == ["fig4d_paper", "fig4d_code", "fig4d_rates"] and dir(results) == sorted(results.__all__)
+    with pytest.raises(UserError, match="fig4d_readings of fedmmd shows several experiments: choose one of fig4d_paper"):
+        results.curves(PAPER, "fig4d_readings", SCALE, gathered)
+    assert len(results.curves(PAPER, "fig4d_leads", SCALE, gathered)) == len(results.curves(PAPER, "fig4d", SCALE, gathered))
+    theirs = results.paper_curves(PAPER, "fig4d")
+    assert theirs.groupby(["series", "curve"], sort=False)["value"].last().to_dict() == {
+        ("FedMMD", "Fig. 4d: FedMMD"): 0.9875,
+        ("FedAvg", "Fig. 4d: FedAvg"): 0.9786,
+        ("L2 0.001", "Fig. 4d: L2 0.001"): 0.9655,
+    }
+    assert set(results.paper_curves(PAPER)["experiment"]) > {"fig4d", "fig5a"}
+
+
+def test_claims_of_several_scales_are_one_frame():
+    both = results.claims(papers=[PAPER], reports=REPORTS)
+    parts = [results.verdicts(PAPER, scale, REPORTS) for scale in ("paper", "small")]
+    assert list(both["scale"].unique()) == ["paper", "small"] and set(both["paper"]) == {PAPER}
+    assert list(both["ours"]) == [*parts[0]["ours"], *parts[1]["ours"]]
+
+
 def test_runs_have_their_settings_beside_them(gathered):
     found = results.runs(PAPER, "fig4d_calibration", SCALE, gathered).set_index("series")
     assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"

@@ -1,23 +1,17 @@
 """Jupyter notebooks for figures: the runs and curves behind a figure, and the figure, as a start for own analyses."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from fedrepro.config.params import Params, read_params
+from fedrepro.config.params import Params
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.provenance import value_digest
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.inputs.panel import DisplayOptions, split_results_name
 from fedrepro.report.paper import Paper
-from fedrepro.runs.paths import repository_root
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOADED = """from fedrepro import results
 
@@ -34,10 +28,8 @@ DRAWN = """import seaborn as sns
 if not curves.empty:
     axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
 
-WHOLE = """from fedrepro.report.documents.notebook import figure_image
-
-%matplotlib inline
-figure_image(paper, figure, scale)"""
+WHOLE = """%matplotlib inline
+results.plot(paper, figure, scale)"""
 
 
 def write(target: str, params: Params, path: Path | None = None) -> Path:
@@ -102,18 +94,6 @@ def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
     where = {"metadata": {"path": str(out.parent)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, **quiet).execute()
     _save(notebook, out)
-
-
-def figure_image(paper: str, figure: str, scale: str) -> "Figure":
-    """Return a figure as the pipeline draws it. The working folder may be any folder of the repository."""
-    from fedrepro.report.figures import _layout
-
-    top = repository_root()
-    specification = spec.read_paper(paper, read_params(top / "params.yaml"))
-    stored = LazyResults(top / "reports" / scale / paper / "data")
-    _layout.set_print_style()
-    evidence = spec.paper_data(specification, stored, spec.read_curves(specification))
-    return _layout.compose(specification.figures[figure], evidence)
 
 
 def _save(notebook: nbformat.NotebookNode, path: Path) -> None:
