@@ -21,7 +21,8 @@ def reports(scale: str, paths: Paths) -> Reports:
         paper: {name: study_plan.plan_studies(item, params, paths) for name, item in group.items()}
         for paper, group in planned.items()
     }
-    return Reports(params, spec.read_papers(params), planned, studies, {})
+    papers = {paper: own for paper, own in spec.read_papers(params).items() if paper in params.default_papers}
+    return Reports(params, papers, planned, studies, {})
 
 
 def gathered(own: Reports, folder: Path, papers: Iterable[str]) -> None:

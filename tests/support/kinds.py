@@ -38,6 +38,7 @@ FIGURES = {
         "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
         "quantity": {"kind": "rounds_to", "smooth": 1},
     },
+    "order": {"title": "Mean ranks", "kind": "ranks", "panels": ["first", "third", "second"], "last": 5},
     "points": {
         "title": "Features",
         "kind": "scatter",

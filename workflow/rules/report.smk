@@ -3,21 +3,21 @@
 
 rule page:
     input:
-        [reports.files(paper) for paper in work.papers],
+        [reports.files(paper) for paper in work.default_papers],
     output:
         f"{reports.folder}/index.html",
-        [f"{reports.folder}/{paper}/{name}" for paper in work.papers for name in ("index.html", "curves.js")],
+        [f"{reports.folder}/{paper}/{name}" for paper in work.default_papers for name in ("index.html", "curves.js")],
         f"{reports.folder}/report.tex",
         f"{reports.folder}/metrics.json",
         reports.overview_files,
     log:
         f"logs/{work.params.scale}/page.log",
     params:
-        papers=unrecorded(work.papers),
+        papers=unrecorded(work.default_papers),
         folder=unrecorded(str(reports.folder)),
         scales=reports.compared_scales if reports.overview_files else [],
         unfinished=reports.unfinished,
-        digest=[reports.digest(paper) for paper in work.papers],
+        digest=[reports.digest(paper) for paper in work.default_papers],
     script:
         "../scripts/page.py"
 
@@ -41,8 +41,8 @@ rule crate:
     log:
         f"logs/{work.params.scale}/crate.log",
     params:
-        papers=work.papers,
-        gathered={paper: reports.sources(paper) for paper in work.papers},
+        papers=work.default_papers,
+        gathered={paper: reports.sources(paper) for paper in work.default_papers},
         shown=reports.shown,
         reports=lambda wildcards, input: str(Path(input[0]).parent),
         code=reports.code,
@@ -58,7 +58,7 @@ rule notebook:
     log:
         f"logs/{work.params.scale}/notebook/{{paper}}_{{figure}}.log",
     params:
-        spec=lambda wildcards: work.papers[wildcards.paper],
+        spec=lambda wildcards: work.default_papers[wildcards.paper],
         scale=work.params.scale,
         code=reports.code,
     script:

@@ -277,6 +277,9 @@ class Scale(Frozen):
         description="what of a claim is judged at this scale: nothing, the direction of differences, or the numbers too"
     )
     note: str = Field(description="what pages say of this scale")
+    on_request: tuple[Key, ...] = Field(
+        (), description="papers that a command makes only if it names them; pages leave them out"
+    )
 
 
 class ChosenFile(RootModel[dict[str, dict[str, dict[str, Chosen]]]]):
@@ -389,6 +392,11 @@ class Params(Frozen):
     @property
     def active_scale(self) -> Scale:
         return self.scales[self.scale]
+
+    @property
+    def default_papers(self) -> tuple[str, ...]:
+        """Return the papers that a command makes without naming them, and that pages show."""
+        return tuple(paper for paper in self.papers if paper not in self.active_scale.on_request)
 
     @property
     def inherited_scales(self) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ class Reports:
     def notebooks(self) -> list[Path]:
         """The notebook of the first figure that each paper shows; `fedrepro notebook` writes any other."""
         notebooks: list[Path] = []
-        for paper, spec in self.papers.items():
-            figures = [key for key in self.shown[paper] if key in spec.figures]
+        for paper in self.params.default_papers:
+            figures = [key for key in self.shown[paper] if key in self.papers[paper].figures]
             notebooks += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in figures[:1]]
         return notebooks

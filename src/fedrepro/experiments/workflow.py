@@ -26,6 +26,7 @@ from fedrepro.experiments.plan import Plan, PlannedExperiment
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import split_results_name
+from fedrepro.report.paper import Paper
 from fedrepro.runs import mlflow_mirror
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind
@@ -112,7 +113,7 @@ class Workflow:
             for paper, group in self.plan.items()
         }
         self.reports = Reports(self.params, self.papers, self.plan, self.studies, self._requested_alone)
-        self.runs = plan.unique_runs(plan.all_experiments(self.plan))
+        self.runs = plan.unique_runs(plan.all_experiments({paper: self.plan[paper] for paper in self.default_papers}))
         self.run_items = plan.work_items(self._training_plan)
         self.study_items = study_plan.work_items(chain.from_iterable(map(self.studies_of, self.plan)))
         if main:
@@ -146,6 +147,11 @@ class Workflow:
         return min(jobs, self.gpu_slots or self.resources.gpus or jobs) if self.gpus_per_job else jobs
 
     # the requested work
+
+    @property
+    def default_papers(self) -> dict[str, Paper]:
+        """The papers that pages show."""
+        return {paper: self.papers[paper] for paper in self.params.default_papers}
 
     def _plan_trials(self, fetch: bool) -> Plan:
         """Return the trials of values, if the command line asks for them by `tune` or `tune_<paper>`, of series whose chosen
@@ -183,7 +189,7 @@ class Workflow:
             experiments += [planned[paper][split_results_name(source)[0]] for source in sources]
         papers = [paper for paper in planned if {paper, f"train_{paper}", f"tune_{paper}"} & self.requested]
         if not experiments and not papers:
-            papers = list(planned)
+            papers = list(self.params.default_papers)
         for paper in papers:
             experiments += planned[paper].values()
         return list({(item.paper, item.name): item for item in experiments}.values())
@@ -208,7 +214,8 @@ class Workflow:
     def warnings(self) -> list[str]:
         """What the user should know about the requested work before it starts."""
         empty = [name for name in sorted(self.requested & self.artifacts.keys()) if not self.targets[name]]
-        messages = plan.warnings(self.requested_experiments, self.params.active_scale.compare)
+        compare = "none" if self.trials else self.params.active_scale.compare  # one seed of a trial is no reason to warn
+        messages = plan.warnings(self.requested_experiments, compare)
         return messages + [f"{name}: nothing to show at scale {self.params.scale}" for name in empty]
 
     def _sharing_jobs(self) -> set[str]:
@@ -283,7 +290,8 @@ class Workflow:
         for name, (paper, key) in self.artifacts.items():
             targets[name] = self.reports.artifact_files(paper, key)
         targets["data"] = self.prepared(self.runs_to_train) + self.partitions(self.runs_to_train)
-        targets["train"] = _once([*(run.summary for run in self.runs), *(item.done_file for item in self.study_items)])
+        studies = chain.from_iterable(map(self.studies_of, self.default_papers))
+        targets["train"] = _once([*(run.summary for run in self.runs), *study_plan.done_files(studies)])
         for paper, group in self.plan.items():
             summaries = [run.summary for run in plan.unique_runs(group.values())]
             targets[f"train_{paper}"] = _once([*summaries, *study_plan.done_files(self.studies_of(paper))])

@@ -1,0 +1,90 @@
+"""Ranks over experiments, the tests of them, and the table of what was tuned."""
+
+import math
+
+import pytest
+from scipy.stats import chi2
+
+from fedrepro.core.errors import UserError
+from fedrepro.report import ranking
+from support.results import ends, made
+from support.tables import PANELS, SPEC, evidence, read, table
+
+RANKS = {"kind": "ranks", "panels": [{"experiment": "a", "measure": "test_accuracy"}, "b"], "last": 5, "baseline": "FedAvg"}
+
+
+def found(first: dict, second: dict, lost: dict | None = None):
+    """Results of a and b by series: final accuracies by seed."""
+    one, two = ({label: dict(enumerate(map(ends, values))) for label, values in own.items()} for own in (first, second))
+    return evidence(a=made(one, lost=lost), b=made(two))
+
+
+def test_mean_ranks_and_friedman_by_hand():
+    """Ties share a rank: (1, 2.5, 2.5), (1, 2, 3), (2, 1, 3)."""
+    panels = [{"x": 3, "y": 1, "z": 1}, {"x": 3, "y": 2, "z": 1}, {"x": 2, "y": 3, "z": 1}]
+    result = ranking.rank(panels)
+    assert result.mean_ranks == pytest.approx({"x": 4 / 3, "y": 5.5 / 3, "z": 8.5 / 3})
+    statistic = 12 * 3 / (3 * 4) * (sum(r * r for r in result.mean_ranks.values()) - 3 * 16 / 4)
+    ties = 1 - (2**3 - 2) / (3 * (3**3 - 3))
+    assert result.p == pytest.approx(chi2.sf(statistic / ties, 2))
+    assert ranking.rank(panels[:1]).p is None  # one set-up
+
+
+def test_critical_difference_of_the_literature():
+    """Demšar 2006, table 5: q = 2.728 for five classifiers at 5 %."""
+    result = ranking.rank([{name: place for place, name in enumerate("abcde")}] * 30)
+    assert result.critical_difference == pytest.approx(2.728 * math.sqrt(5 * 6 / (6 * 30)), rel=1e-3)
+    assert list(result.mean_ranks) == list("edcba")
+    assert result.groups == [(0, 1), (1, 2), (2, 3), (3, 4)]  # neighbours are one rank apart, the next ones two
+
+
+def test_table_of_ranks_by_hand():
+    data = found({"FedAvg": [0.5, 0.6], "conv": [0.7, 0.9]}, {"FedAvg": [0.5, 0.5], "conv": [0.4, 0.6]})
+    conv, fedavg = build_rows(table(**RANKS), data)
+    assert (conv["Series"], conv["Mean rank"], fedavg["Mean rank"]) == ("conv", "1.25", "1.75")  # in b they are equal
+    assert conv["Above FedAvg (points)"].startswith("+12.50 ± ")  # 20 and 30 points in a, -10 and 10 in b
+    assert (conv["Pairs ahead (%)"], fedavg["Pairs ahead (%)"]) == ("75", "-")
+    text = table(**RANKS).notes(data)
+    assert "Mean rank over 2 set-ups, 1 is best. Ranks that differ by less than" in text and "(Holm)" in text
+
+
+def build_rows(shown, data) -> list[dict]:
+    grid = shown.build(data)
+    return [dict(zip(grid.columns, row, strict=True)) for row in grid.text_rows()]
+
+
+def test_a_series_with_a_diverged_run_is_last_and_has_no_difference():
+    lost = {("conv", 1): "diverged at round 2"}
+    data = found({"FedAvg": [0.5, 0.5], "conv": [0.7, 0.9]}, {"FedAvg": [0.5, 0.5], "conv": [0.4, 0.4]}, lost)
+    fedavg, conv = build_rows(table(**RANKS), data)
+    assert (fedavg["Mean rank"], conv["Mean rank"], conv["Above FedAvg (points)"]) == ("1.00", "2.00", "-")
+
+
+def test_experiments_that_are_ranked_together_have_one_measure(tmp_path):
+    values = SPEC | {"tables": {"r": {"title": "t", **RANKS, "panels": PANELS}}}
+    with pytest.raises(UserError, match="tables.r.panels: personal_accuracy, test_accuracy: the experiments need one measure"):
+        read(tmp_path, values)
+
+
+def test_table_of_what_was_tuned():
+    data = found({"FedAvg": [0.5], "Prox": [0.6], "conv": [0.6]}, {"FedAvg": [0.5]})
+    tuned = {"values": {"mu": 0.1, "lr": 0.05}, "at_edge": ["lr"], "trials": 4, "by": "validation_accuracy"}
+    series = data.results["a"].note["series"]
+    series["Prox"]["tuned"] = tuned | {"scores": [0.5, 0.8, 0.6, 0.7]}
+    series["conv"]["tuned"] = tuned | {"by": "validation_loss", "scores": [0.5, None, 0.25, 0.75], "at_edge": []}
+    prox, conv = build_rows(table(kind="tuning", panels=["a"]), data)
+    assert prox == {
+        "Panel": "a",
+        "Series": "Prox",
+        "Chosen": "mu 0.1, lr 0.05",
+        "At the edge": "lr",
+        "Trials": "4",
+        "Best (%)": "80.0",
+        "Median (%)": "65.0",
+        "Worst (%)": "50.0",
+        "Best (nats)": "-",
+        "Median (nats)": "-",
+        "Worst (nats)": "-",
+    }
+    assert (conv["Best (nats)"], conv["Median (nats)"], conv["Worst (nats)"]) == ("0.250", "0.500", "diverged")
+    assert conv["At the edge"] == "-"
