@@ -51,6 +51,14 @@ def test_a_job_reads_what_the_main_process_packed():
     assert {one.name: one.done_files for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
 
 
+def test_a_paper_on_request_is_made_only_if_it_is_named():
+    scale = {"scales": {"quick": {"on_request": ["p"]}}}
+    alone = made(**scale)
+    assert not alone.requested_experiments and not alone.default_papers and not alone.targets["train"]
+    assert [item.name for item in made("p_f2", **scale).requested_experiments] == ["two"]
+    assert len(made("p", **scale).targets["p"]) == len(made("p").targets["p"]) > 0
+
+
 @pytest.mark.parametrize(("requested", "names"), [
     ((), ["one", "two"]), (("p",), ["one", "two"]), (("train_p",), ["one", "two"]), (("f2",), ["two"]), (("p_f1",), ["one"]),
     (("all", "--cores", "2"), ["one", "two"]),
