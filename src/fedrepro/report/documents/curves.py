@@ -34,7 +34,7 @@ class Curves:
     unit: str
     results: Results
     by_series: Mapping[str, Mapping[int, Curve]]
-    factor: int = 1
+    factor: float = 1
     reported: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,7 +79,7 @@ def _study_curves(content: PaperContent, key: str, figure: lines.Figure) -> Iter
             own = title if len(figure.names) > 1 else display_name(content.spec, key)
             settings = {"name": own, "curves": name, "over": "rounds", "minus": "", "smooth": 1}
             by_series = {label: _round_means(figure, results, label) for label in results.labels}
-            yield settings, Curves(name, own, measure, unit, results, by_series)
+            yield settings, Curves(name, own, measure, unit, results, by_series, figure.factor)
 
 
 def _round_means(figure: lines.Figure, results: Results, label: str) -> dict[int, Curve]:
@@ -127,13 +127,13 @@ def _series(content: PaperContent, own: Curves, label: str) -> dict[str, Any]:
     return values | ({"paper": own.reported[label]} if label in own.reported else {})
 
 
-def _aligned(curve: Curve, rounds: Iterable[int], factor: int) -> list[float | None]:
+def _aligned(curve: Curve, rounds: Iterable[int], factor: float) -> list[float | None]:
     """Return the values of some rounds with five significant digits; None where none was measured."""
     values = {round: _short(factor * value) for round, value in curve}
     return [values.get(round) for round in rounds]
 
 
-def _columns(curve: Curve, factor: int) -> dict[str, list]:
+def _columns(curve: Curve, factor: float) -> dict[str, list]:
     return {"rounds": [round for round, _ in curve], "values": [_short(factor * value) for _, value in curve]}
 
 

@@ -2,8 +2,9 @@
 
 A datum is a curve. Its `source` is 0 for a seed of a series of ours, 1 for a digitised curve of the paper, and 2 for a seed of
 a series of the experiment that it is compared with. templates/explore.js adds the data and sets the parameters from the page's
-controls: `smooth`, `spread`, `hidden` (names in the legend), `minus` (a series), `logarithmic`; and from the data: `digits`,
-`quantiles` (of Student's t, by the number of seeds), `lowest` and `highest` (of possible values).
+controls: `smooth`, `spread`, `hidden` (names in the legend), `minus` (a series), `log_rounds`, `log_values`; and from the data:
+`complement` (show what is missing to 100 %), `digits`, `quantiles` (of Student's t, by the number of seeds), `lowest` and
+`highest` (of possible values).
 """
 
 from typing import Any
@@ -29,11 +30,12 @@ X = {
 # report/figures/curves.py. No transform overwrites a field that one before it reads: a changed parameter would apply it twice.
 CURVES: list[dict[str, Any]] = [
     {"flatten": ["round", "value"]},
-    {"filter": "isValid(datum.value) && (datum.round > 0 || (smooth == 1 && !logarithmic))"},
-    {"calculate": "datum.series === minus ? datum.value : null", "as": "own"},
+    {"calculate": "complement ? 100 - datum.value : datum.value", "as": "shown"},
+    {"filter": "isValid(datum.value) && (datum.round > 0 || (smooth == 1 && !log_rounds)) && (datum.shown > 0 || !log_values)"},
+    {"calculate": "datum.series === minus ? datum.shown : null", "as": "own"},
     {"joinaggregate": [{"op": "max", "field": "own", "as": "base"}], "groupby": ["source", "seed", "round"]},
     {"filter": "minus === '' || (datum.series !== minus && isValid(datum.base))"},
-    {"calculate": "minus === '' ? datum.value : datum.value - datum.base", "as": "difference"},
+    {"calculate": "minus === '' ? datum.shown : datum.shown - datum.base", "as": "difference"},
     {
         "window": [{"op": "mean", "field": "difference", "as": "smoothed"}, {"op": "count", "as": "width"}],
         "frame": {"signal": "[1 - smooth, 0]"},
@@ -50,7 +52,7 @@ MEANS: list[dict[str, Any]] = [
         "groupby": [*GROUP, "round"],
     },
     {"calculate": "datum.n > 1 ? quantiles[datum.n] * datum.s / sqrt(datum.n) : 0", "as": "half"},
-    {"calculate": "max(datum.mean - datum.half, lowest)", "as": "low"},
+    {"calculate": "log_values && datum.half >= datum.mean ? null : max(datum.mean - datum.half, lowest)", "as": "low"},
     {"calculate": "min(datum.mean + datum.half, highest)", "as": "high"},
     {
         "calculate": "format(datum.mean, digits) + (datum.n > 1 ? ' ± ' + format(datum.half, digits) : '')",
@@ -96,7 +98,9 @@ SPECIFICATION: dict[str, Any] = {
         {"name": "spread", "value": "interval"},
         {"name": "hidden", "value": []},
         {"name": "minus", "value": ""},
-        {"name": "logarithmic", "value": False},
+        {"name": "log_rounds", "value": False},
+        {"name": "log_values", "value": False},
+        {"name": "complement", "value": False},
         {"name": "digits", "value": ".2f"},
         {"name": "quantiles", "value": []},
         {"name": "lowest", "value": 0},

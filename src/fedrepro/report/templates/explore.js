@@ -51,7 +51,7 @@
         other.append(make("optgroup", { label: `Scale ${place}` }, ...options(experiments)));
       }
       form.addEventListener("input", ({ target }) => this.change(target));
-      dark.addEventListener("change", () => this.draw());
+      dark.addEventListener("change", () => this.change(null));
     }
     choose() {
       const { chart, minus, smooth } = this.controls;
@@ -67,7 +67,11 @@
       if (legend) this.hidden[target.checked ? "delete" : "add"](target.value);
       const rounds = smooth.value === "1" ? "none" : `mean over the last ${smooth.value} measured rounds`;
       this.form.querySelector("output").value = rounds;
-      if (!legend && target !== smooth && target !== spread) return this.draw();
+      const live = legend || target === smooth || target === spread;
+      this.done = Promise.resolve(this.done).then(() => (live ? this.update() : this.draw())); // one after the other
+      return this.done;
+    }
+    update() {
       for (const [name, value] of Object.entries(this.live)) this.view.signal(name, value);
       return this.view.runAsync();
     }
@@ -76,10 +80,11 @@
     }
     get settings() {
       const minus = this.controls.minus.value, percent = this.experiment.unit === "%";
+      const log_rounds = this.controls.log_rounds.checked, log_values = this.controls.log_values.checked && !minus;
       const limits = { lowest: minus ? -1e9 : 0, highest: percent && !minus ? 100 : 1e9 };
       const quantiles = Object.values(globalThis.fedrepro).map((one) => one.quantiles).sort((a, b) => b.length - a.length)[0];
-      const logarithmic = this.controls.logarithmic.checked, digits = percent ? ".2f" : ".4~g";
-      return { ...this.live, ...limits, minus, logarithmic, digits, quantiles };
+      const complement = log_values && percent, digits = percent ? ".2f" : ".4~g";
+      return { ...this.live, ...limits, minus, log_rounds, log_values, complement, digits, quantiles };
     }
     get curves() {
       const { over } = this.chart, [place, key] = this.controls.other.value.split("|");
@@ -100,14 +105,19 @@
     }
     specify(curves) {
       const specification = structuredClone(this.own.specification), [main, strip] = specification.vconcat;
-      const { settings, experiment: { measure, unit } } = this, { minus, logarithmic } = settings;
+      const { settings, experiment: { measure, unit } } = this, { minus } = settings;
       const { color, borderColor, fontFamily } = getComputedStyle(this.form), { axis, title } = specification.config;
       for (const parameter of specification.params) parameter.value = settings[parameter.name];
       specification.datasets = { curves };
       main.width = strip.width = this.legend.clientWidth - 90; // the axis and the menu are beside it
-      specification.description = main.title = `${measure}${minus && ` minus ${minus}'s`} (${minus && unit === "%" ? "points" : unit})`;
+      const difference = minus && ` minus ${minus}'s`, units = minus && unit === "%" ? "points" : unit;
+      main.title = `${settings.complement ? "100 % minus " : ""}${measure}${difference} (${units})`;
+      specification.description = main.title;
       strip.encoding.x.title = this.chart.over === "epochs" ? "local epochs in all" : "round of communication";
-      if (logarithmic) for (const { encoding } of [main, strip]) encoding.x.scale.type = "log";
+      for (const { encoding } of [main, strip]) {
+        if (settings.log_rounds) encoding.x.scale.type = "log";
+        if (settings.log_values) encoding.y.scale.type = "log";
+      }
       strip.view = { fill: getComputedStyle(document.body).backgroundColor };
       Object.assign(axis, { labelColor: color, titleColor: color, labelFont: fontFamily, titleFont: fontFamily });
       Object.assign(axis, { gridColor: borderColor, tickColor: borderColor });
@@ -115,7 +125,8 @@
       return specification;
     }
     async draw() {
-      const { curves } = this;
+      const { curves, controls } = this;
+      controls.log_values.disabled = Boolean(controls.minus.value); // a difference may be negative
       this.list(curves);
       const formatTooltip = ({ round, ...values }, escape) => {
         const rows = Object.entries(values).map((cells) => cells.map((cell) => `<td>${escape(cell)}</td>`).join(""));
