@@ -88,3 +88,35 @@ def test_table_of_what_was_tuned():
     }
     assert (conv["Best (nats)"], conv["Median (nats)"], conv["Worst (nats)"]) == ("0.250", "0.500", "diverged")
     assert conv["At the edge"] == "-"
+
+
+def test_table_of_quantities():
+    """Of several kinds, each in its unit; from a study that was not made there is no number."""
+    data = found({"FedAvg": [0.5, 0.7], "conv": [0.8, 0.8]}, {"FedAvg": [0.5], "conv": [0.95]})
+    data.results["a-clients"] = made({}, skipped="no study")
+    asked = {"Final": {"kind": "value", "last": 2}, "Worst": {"kind": "worst_tenth"}}
+    asked |= {"Rounds": {"kind": "rounds_to", "target": 0.7}}
+    shown = table(kind="quantities", panels=RANKS["panels"][:1], quantities=asked)
+    assert shown.sources({}) == ["a", "a-clients"] and shown.experiments == ["a"]
+    fedavg, conv = build_rows(shown, data)
+    assert fedavg["Final (%)"].startswith("60.00 ± ") and conv["Final (%)"] == "80.00 ± 0.00"
+    assert (fedavg["Worst (%)"], conv["Rounds (rounds)"], fedavg["Rounds (rounds)"]) == ("-", "1.0 ± 0.0", "-")
+    assert "Worst: mean accuracy of the worst tenth of clients." in shown.notes(data)
+
+
+def test_seconds_to_a_target_if_all_rounds_are_timed():
+    data = found({"FedAvg": [0.5, 0.7], "conv": [0.8, 0.8]}, {"FedAvg": [0.5]})
+    asked = table(kind="communication", panels=RANKS["panels"][:1], baseline="FedAvg", targets={"paper": [0.6]})
+    data.results["a"].note["training"]["clients_per_round"] = 2
+    assert "Seconds to target" not in build_rows(asked, data)[0]
+    for row in data.results["a"].rows:
+        row["seconds"] = "" if row["round"] == "0" else "0.5"
+    fedavg, conv = build_rows(asked, data)
+    assert conv["Seconds to target"] == "0.50 ± 0.00" and "1 of 2 seeds" in fedavg["Seconds to target"]
+    assert "Seconds to target: of all rounds" in asked.notes(data)
+
+
+def test_mistakes_in_a_table_of_quantities(tmp_path):
+    values = {"title": "t", "kind": "quantities", "panels": ["second"], "quantities": {"Worst": {"kind": "worst_tenth"}}}
+    with pytest.raises(UserError, match="tables.q.quantities.Worst: experiment 'second' has no clients"):
+        read(tmp_path, SPEC | {"tables": {"q": values}})

@@ -4,6 +4,8 @@ It shows multiply-adds of the network, bytes that a participant receives and sen
 and bytes until each target.
 """
 
+from collections.abc import Callable, Mapping
+
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, reached_cell, significant_cell
@@ -11,7 +13,8 @@ from fedrepro.report.statistics import mean
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row, mark_best
 
-TOTAL = "MB to target"
+TOTAL, TIME = "MB to target", "Seconds to target"
+SECONDS = "seconds"  # column of a round's row
 MULTIPLY_ADDS = "Multiply-adds"
 
 
@@ -44,15 +47,22 @@ class Table(base.TargetTable):
         row |= {"Bytes down": Number(down), "Bytes up": Number(up), f"More than {self.baseline} (%)": overhead}
         if target is None:
             return row
-        return row | base.target_cell(panel, target) | {TOTAL: self._megabytes_to_target(panel, label, target)}
+        row |= base.target_cell(panel, target) | {TOTAL: self._sum_to_target(panel, label, target, _megabytes)}
+        if not _are_timed(panel):
+            return row
+        return row | {TIME: self._sum_to_target(panel, label, target, lambda row: float(row[SECONDS]))}
 
-    def _megabytes_to_target(self, panel: ExperimentView, label: str, target: float) -> Number:
-        """Return the 10^6 bytes that all participants receive and send in the rounds up to the target."""
-        megabytes: dict[int, float | None] = {}
+    def _sum_to_target(
+        self, panel: ExperimentView, label: str, target: float, cost: Callable[[Mapping[str, str]], float]
+    ) -> Number:
+        """Return the sum of what the rows of the rounds up to the target cost."""
+        sums: dict[int, float | None] = {}
         for seed, curve in panel.curves(label).items():
             last_round = panel.rounds_to(curve, target, self.smooth)
-            megabytes[seed] = None if last_round is None else _megabytes_until(panel, label, seed, last_round)
-        return reached_cell(megabytes, 2)
+            rows = [row for row in panel.results.rows_without_diverged(label) if int(row["seed"]) == seed]
+            until = [row for row in rows if 0 < int(row["round"]) <= (last_round or 0)]
+            sums[seed] = None if last_round is None else sum(map(cost, until))
+        return reached_cell(sums, 2)
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         smooth = f" as a mean of {self.smooth} measured rounds" if self.smooth > 1 else ""
@@ -67,17 +77,19 @@ class Table(base.TargetTable):
             until = f"until {base.measures_phrase(panels)} first reaches the target{smooth}"
             parts.append(f"{TOTAL}: millions of bytes that all participants receive and send {until}")
             parts += base.received_sentence(panels)
+            if any(map(_are_timed, panels)):
+                parts.append(f"{TIME}: of all rounds, on the machine that trained, which other work may have slowed")
         return [*parts, *base.no_target_sentence(panels, {panel.name: self.targets_at(panel) for panel in panels})]
 
 
-def _megabytes_until(panel: ExperimentView, label: str, seed: int, last_round: int) -> float:
-    """Return the 10^6 bytes that all participants receive and send in the rounds of a seed's run up to the last one."""
-    rows = [
-        row
-        for row in panel.results.rows_without_diverged(label)
-        if int(row["seed"]) == seed and int(row["round"]) <= last_round
-    ]
-    return sum(int(row["bytes_down"]) + int(row["bytes_up"]) for row in rows) / 1e6
+def _megabytes(row: Mapping[str, str]) -> float:
+    """Return the 10^6 bytes that all participants of a round receive and send."""
+    return (int(row["bytes_down"]) + int(row["bytes_up"])) / 1e6
+
+
+def _are_timed(panel: ExperimentView) -> bool:
+    """Return whether the seconds of all rounds are known; runs of earlier code did not record them."""
+    return all(row.get(SECONDS) for row in panel.results.rows if int(row["round"]))
 
 
 def _weights(panel: ExperimentView, label: str) -> Number:
