@@ -77,21 +77,29 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
 
     from fedrepro.report import artifacts
 
-    path = (reports or repository_root() / "reports") / scale / paper / "tables" / "verdicts.json"
+    path = _verdicts_file(paper, scale, reports)
     if not path.exists():
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
     return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
 
 
+def _verdicts_file(paper: str, scale: str, reports: Path | None) -> Path:
+    return (reports or repository_root() / "reports") / scale / paper / "tables" / "verdicts.json"
+
+
 def claims(
     scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | None = None
 ) -> "pandas.DataFrame":
-    """Return the verdicts of several scales and papers (by default all) below each other, with columns `paper` and `scale`."""
+    """Return the verdicts of several scales and papers below each other, with columns `paper` and `scale`.
+
+    By default of all papers whose verdicts have been made.
+    """
     import pandas
 
     frames = []
     for scale in scales:
-        for paper in papers if papers is not None else _papers():
+        made = (paper for paper in _papers() if _verdicts_file(paper, scale, reports).exists())
+        for paper in papers if papers is not None else made:
             frame = verdicts(paper, scale, reports)
             frame.insert(0, "scale", scale)
             frame.insert(0, "paper", paper)
