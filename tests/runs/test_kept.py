@@ -89,7 +89,7 @@ def test_seconds_of_rounds_are_kept_beside_rows_without(runs):
     """Rows of earlier runs have none, and no checksum covers them: another session takes other seconds for the same rows."""
     folder, run = runs[0].folder.parents[1], runs[0]
     papers, before = kept.load_all(folder), integrity.load_metrics(run.folder)
-    record = integrity.load_record(run.folder) | {"round_seconds": [1.5, 2.5, 3.5]}
+    record = integrity.load_record(run.folder) | {"round_seconds": [1.5, 2.5, 3.5], "studies": {}}
     seconds = [row | {"seconds": text} for row, text in zip(before, ["", "1.5", "2.5", "3.5"], strict=True)]
     papers["p"].remove(run.id)
     papers["p"].add(record, seconds)
