@@ -126,7 +126,8 @@ def test_a_missing_file_of_a_client_is_named(tmp_path):
 @pytest.mark.parametrize(("name", "own"), [("fedper", ("head.",)), ("lg_fedavg", ("extractor.", "hidden."))])
 def test_own_weights_by_hand(name, own, executor):
     """Three rounds with full batches, two of four clients in each: what is trained, sent, averaged, and measured of all."""
-    settings = {"measures": list(MEASURES), "clients_per_round": 2, "batch_size": 100, "local_epochs": 3, "lr": 0.2}
+    measures = [f"{when}_accuracy{over}" for when in ("initial", "personal") for over in ("", "_all")]
+    settings = {"measures": measures, "clients_per_round": 2, "batch_size": 100, "local_epochs": 3, "lr": 0.2}
     fed = federation(config(algorithm={"name": name}, **settings), executor=executor)
     state, _ = fed.start()
     x, kept = dict(state.weights), {client: dict(state.weights) for client in range(4)}
@@ -371,7 +372,8 @@ def test_each_phase_has_its_own_random_draws():
 
 
 def test_every_measure_has_its_column_and_value():
-    fed = federation(config(measures=list(MEASURES), partition={"name": "classes", "clients": 4}, lr=0.05))
+    settings = {"partition": {"name": "classes", "clients": 4}, "lr": 0.05, "validation": {"share": 0.1}}
+    fed = federation(config(measures=list(MEASURES), **settings))
     state, row = advance(fed, 1)[0], None
     after, row = fed.advance(state)
     assert tuple(row) == columns(fed.config) == ("round", *MEASURES, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -390,7 +392,7 @@ def test_every_measure_has_its_column_and_value():
     found = [scores(fed, weights, *own[number])[0] for number, (weights, *_) in enumerate(ends)]
     assert row["personal_accuracy_all"] == pytest.approx(np.mean(found)) and np.mean(found) > np.mean(list(before.values()))
     assert row["personal_accuracy"] == pytest.approx(np.mean([found[number] for number in cohort]))
-    plain = federation(config(partition={"name": "classes", "clients": 4}, lr=0.05))
+    plain = federation(config(**settings))
     same = plain.advance(advance(plain, 1)[0])
     assert_same(same[0].weights, after.weights)  # measuring others changes nothing, and costs no bytes
     assert {key: row[key] for key in same[1]} == same[1]

@@ -7,6 +7,7 @@ after it.
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedrepro.core.files import atomic_write, sha256
 from fedrepro.runs.run import Row
 from fedrepro.training.state import ClientState, State
 
+Keep = Callable[[int, ClientState], ClientState]
 RESTART_REMEDY = "delete it to start the run from the beginning"
 
 
@@ -51,12 +53,15 @@ def delete_unreferenced(path: Path, state: State) -> None:
             file.unlink()
 
 
-def load(path: Path, run: str) -> tuple[State, list[Row]]:
-    """Read what `save` wrote, to the CPU. Raises UserError if a file is damaged, missing or another run's."""
+def load(path: Path, run: str, keep: Keep = lambda number, client: client) -> tuple[State, list[Row]]:
+    """Read what `save` wrote, to the CPU. Raises UserError if a file is damaged, missing or another run's.
+
+    `keep` is called with each client's number and state, and returns the one to use: see `ClientStore.keep`."""
     tensors, note = _read(path, run, "round", "diverged", "clients", "rows")
     clients = {}
     for number, round in note["clients"].items():
-        clients[int(number)] = ClientState(round, _read(_client_file(path, int(number), round), run, "round")[0])
+        client = ClientState(round, _read(_client_file(path, int(number), round), run, "round")[0])
+        clients[int(number)] = keep(int(number), client)
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

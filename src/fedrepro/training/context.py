@@ -10,8 +10,10 @@ from fedrepro.config.params import RunConfig
 from fedrepro.core import rng
 from fedrepro.core.metrics import Measure
 from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.client_store import ClientStore
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.executors import Executor
+from fedrepro.training.state import to_device
 from fedrepro.training.worker_pool import WorkerPool
 
 
@@ -25,14 +27,13 @@ class FederationContext:
     algorithm: FedAvg
     executor: Executor
     initial_own: Weights  # of the weights that stay with clients, before a client trains them
+    client_store: ClientStore
     worker_pool: WorkerPool | None = None  # None: clients train in this process
     chunk: int  # images in a forward pass of evaluation
     lr: Callable[[int], float]  # round -> learning rate
 
     def to_device(self, tensors: Weights) -> Weights:
-        """Move tensors to the device; 4-d ones get channels last, which makes convolution and pooling up to twice as fast."""
-        layout = {True: torch.channels_last, False: torch.contiguous_format}
-        return {name: tensor.to(self.device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
+        return to_device(tensors, self.device)
 
     def cohort(self, round: int) -> list[int]:
         """Return the participants of a round in rising order; they depend on the seed and the round alone."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +21,11 @@ from fedrepro.runs.run import Row
 from fedrepro.training import executors, schedules
 from fedrepro.training.batches import precision
 from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.client_store import ClientStore
 from fedrepro.training.context import FederationContext
 from fedrepro.training.evaluation import flops, images_per_pass
 from fedrepro.training.round import LocalTraining, RoundExecution
-from fedrepro.training.state import ClientState, State
+from fedrepro.training.state import State
 from fedrepro.training.worker_pool import WorkerPool, unpack
 
 
@@ -41,7 +43,7 @@ class Federation(FederationContext):
 
     With several `cores`, a processor that trains clients one by one distributes them over that many processes, which `close`
     ends. `recordings`: see `compiled_step.step.Step`. `build` makes the network in place of the settings' `model`, from a
-    generator of initial weights, for training in one process."""
+    generator of initial weights, for training in one process. `folder`: see `ClientStore`."""
 
     def __init__(
         self,
@@ -53,6 +55,7 @@ class Federation(FederationContext):
         recordings: dict | None = None,
         cores: int = 1,
         build: Callable[[torch.Generator], Net] | None = None,
+        folder: Path | None = None,
     ) -> None:
         if config.clients_per_round > partition.clients:
             raise UserError(
@@ -61,6 +64,7 @@ class Federation(FederationContext):
         precision.set_products(config.precision, device)
         self.config, self.clients, self.device = config, partition.clients, device
         self.lr = schedules.create(config.schedule, config.lr, config.rounds)
+        self.client_store = ClientStore(device, folder)
         self.measures = {name: MEASURES[name] for name in config.measures}
         self.data = FederatedData(config, dataset, partition, device)
         task = tasks.create(config.task, dataset.classes)
@@ -92,13 +96,14 @@ class Federation(FederationContext):
         return self.worker_pool.cores if self.worker_pool else 1
 
     def close(self) -> None:
-        """End the worker processes."""
+        """End the worker processes, and delete the states of clients that are in files."""
+        self.client_store.close()
         if self.worker_pool:
             self.worker_pool.close()
 
     def state_to_device(self, state: State) -> State:
         """Move a state to the device."""
-        clients = {number: ClientState(old.round, self.to_device(old.tensors)) for number, old in state.clients.items()}
+        clients = {number: self.client_store.keep(number, client) for number, client in state.clients.items()}
         return replace(state, weights=self.to_device(state.weights), server=self.to_device(state.server), clients=clients)
 
     def start(self) -> tuple[State, Row]:

@@ -134,7 +134,8 @@ class Replay:
             return self.state
         if stored == 0:
             return self.federation.start()[0]
-        return self.federation.state_to_device(checkpoint.load(snapshot_path(self.folder, stored), self.folder.name)[0])
+        federation, path = self.federation, snapshot_path(self.folder, stored)
+        return federation.state_to_device(checkpoint.load(path, self.folder.name, federation.client_store.keep)[0])
 
 
 def _delete(path: Path | None) -> None:

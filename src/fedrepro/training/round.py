@@ -78,7 +78,8 @@ class RoundExecution:
             sent = result.message
             self.up += message_bytes(sent if uploaded is None else {name: sent[name] for name in sent if name in uploaded})
             if result.state:
-                self.client_states[client.number] = ClientState(self.number, self._merge_state(client.number, result.state))
+                state = ClientState(self.number, self._merge_state(client.number, result.state))
+                self.client_states[client.number] = context.client_store.keep(client.number, state)
             yield ClientUpdate(client, share, result.message)
         if {*received, *own} >= set(context.algorithm.names):  # other phases start from weights that only participants have
             self._measure_others(received, first=not phase)

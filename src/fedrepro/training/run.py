@@ -3,10 +3,10 @@
 config.json            resolved config, identity and description of the data, code digest
 metrics.csv            one row per round
 summary.json           status and final numbers; exists if and only if the run is finished
-model.safetensors      the global weights and the rest of the final state; model.clients/ the states of clients, if any
+model.safetensors      the global weights and the server's state; clients' states are kept in snapshots alone
 environment.json       commit, versions, hardware, executor, and the library that computed matrix products
 log.txt, timing.json   times; the only files that differ between two identical runs
-checkpoint.safetensors, progress.json   while unfinished
+checkpoint.safetensors, checkpoint.clients/, clients-*/, progress.json   while unfinished
 snapshots/             states that studies need (training/replay.py)
 """
 
@@ -14,7 +14,7 @@ import contextlib
 import logging
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from fedrepro.data import source_label
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.runs.run import Row, Run, to_csv
-from fedrepro.training import checkpoint, progress_bar, replay
+from fedrepro.training import checkpoint, client_store, progress_bar, replay
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
 
@@ -94,7 +94,8 @@ def train(
         write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.format_label(dataset.meta)})
         federation = None
         try:
-            federation = Federation(run.config, dataset, partition, device, executor, recordings, cores)
+            client_store.remove_left(run.folder)
+            federation = Federation(run.config, dataset, partition, device, executor, recordings, cores, folder=run.folder)
             return _train(run, federation, limits, snapshots, environment)
         except RuntimeError as error:
             if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
@@ -139,15 +140,15 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
     if not path.exists():
         state, row = federation.start()
         return state, [row]
-    state, rows = _load_state(run, path)
+    state, rows = _load_state(run, path, federation.client_store.keep)
     checkpoint.delete_unreferenced(path, state)
     log.info("resumed after round %d", state.round)
     return federation.state_to_device(state), rows
 
 
-def _load_state(run: Run, path: Path) -> tuple[State, list[Row]]:
+def _load_state(run: Run, path: Path, *keep: checkpoint.Keep) -> tuple[State, list[Row]]:
     """Load a state of this run and a row for each of its rounds. Raises UserError if the file has others."""
-    state, rows = checkpoint.load(path, run.id)
+    state, rows = checkpoint.load(path, run.id, *keep)
     rounds = [row.get("round") for row in rows]
     has_measures = set(run.config.measures) <= set(rows[0]) if rows else False
     if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not has_measures:
@@ -204,7 +205,7 @@ def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any]
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
     _write_text(run.folder / "metrics.csv", to_csv(rows))
     write_json(run.folder / "environment.json", environment)
-    checkpoint.save(run.folder / "model.safetensors", state, rows, run.id)
+    checkpoint.save(run.folder / "model.safetensors", replace(state, clients={}), rows, run.id)
     clock.write(state.round)
     _write_summary(run, state, rows)
     final = _summary(run, state, rows)["final"]

@@ -1,7 +1,9 @@
 """The state of a run between two rounds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import torch
 
 from fedrepro.algorithms.base import Weights
 
@@ -9,11 +11,21 @@ MOMENTUM = "momentum/"  # prefix of the names of a client's momentum in its stat
 OWN = "own/"  # prefix of the names of the weights that stay with a client
 
 
-class ClientState(NamedTuple):
-    """The tensors that a client keeps, and the round in which it kept them."""
+class ClientState:
+    """The tensors that a client keeps, and the round in which it kept them. They may be moved to a file (`client_store.py`)."""
 
-    round: int
-    tensors: Weights
+    def __init__(self, round: int, tensors: Weights) -> None:
+        self.round, self._read = round, lambda: tensors
+        self.bytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        self.in_file = False
+
+    @property
+    def tensors(self) -> Weights:
+        return self._read()
+
+    def move_to_file(self, read: Callable[[], Weights]) -> None:
+        """Free the tensors; from now on `read` returns them."""
+        self._read, self.in_file = read, True
 
 
 @dataclass(frozen=True)
@@ -40,3 +52,9 @@ def part(prefix: str, state: Weights) -> Weights:
 def method_part(state: Weights) -> Weights:
     """Return the tensors of a client's state that its method keeps, without those of the engine."""
     return {name: tensor for name, tensor in state.items() if not name.startswith((MOMENTUM, OWN))}
+
+
+def to_device(tensors: Weights, device: torch.device) -> Weights:
+    """Move tensors to the device; 4-d ones get channels last, which makes convolution and pooling up to twice as fast."""
+    layout = {True: torch.channels_last, False: torch.contiguous_format}
+    return {name: tensor.to(device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
