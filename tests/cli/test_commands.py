@@ -364,3 +364,14 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, cap
     assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
     (runs[1].folder / "model.safetensors").unlink()
     assert state(asked) == "2 of 3 runs"
+
+
+def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main.main(["verdicts"]) == 0
+    main_claims = capsys.readouterr().out
+    assert "FedMAX, scale small\n" in main_claims and "\n  direction supported    Over the eight CIFAR panels" in main_claims
+    assert main.main(["verdicts", "fedmax", "--scale", "small"]) == 0
+    claims = capsys.readouterr().out
+    assert len(claims.splitlines()) > main_claims.count("FedMAX ends") + 10 and "\x1b" not in claims
+    assert main.main(["verdicts", "fedavg"]) == 2 and "unknown paper 'fedavg'" in capsys.readouterr().err

@@ -265,7 +265,8 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
         announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
     (announced,) = caplog.records  # once
     assert (announced.event, announced.requested) == (Event.COST, {"train_a": jobs["train_a"]})
-    assert announced.getMessage() == cost.pending_table(jobs["train_a"], 2)
+    assert announced.getMessage() == cost.pending_table(jobs["train_a"], 2, 1)
+    assert cost.pending_table(jobs["train_a"], 2).startswith("To be trained: about 2 min on 2 cores,")  # 120 s without a start
 
 
 def test_a_bill_by_hand():

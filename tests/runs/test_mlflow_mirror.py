@@ -131,10 +131,11 @@ def test_curves_have_each_value_at_its_round(store):
 def test_tags_status_and_times_are_those_of_the_training(store):
     copies = store.copies()
     shared, diverged = copies[store.shared.id], copies[store.diverged.id]
-    expected = {"paper": "fedmmd", "experiment": "fig4, table2", "series": "FedMMD, mu 0.1; FedMMD", "seed": "0"}
+    expected = {"paper": "fedmmd", "experiment": "fig4", "series": "FedMMD, mu 0.1", "seed": "0"}
+    expected |= {"experiment.fig4": "FedMMD, mu 0.1", "experiment.table2": "FedMMD"}
     expected |= {"scale": "quick", "commit": "c0ffee0", "data": "data0", "code": "c0de", "run": store.shared.id}
     expected |= {"status": "finished", "mlflow.note.content": "finished, test accuracy 15.00 % (scale quick)"}
-    assert expected.items() <= shared.data.tags.items() and shared.info.run_name == "fedmmd/fig4/FedMMD, mu 0.1/seed 0"
+    assert expected.items() <= shared.data.tags.items() and shared.info.run_name == "FedMMD, mu 0.1, fig4, seed 0"
     assert (shared.info.status, shared.info.end_time) == ("FINISHED", 1_700_000_000_000)  # of earlier code its summary's age
     assert shared.info.end_time - shared.info.start_time == 60_000
     assert diverged.info.status == "FAILED" and diverged.data.tags["status"] == f"diverged at round {ROUNDS}"
@@ -205,7 +206,7 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     assert (result.new, result.present, result.problem) == (0, 1, None)
     tags = store.copies("moved")[run.id].data.tags
     note = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
-    assert tags == first.data.tags | {"experiment": "fig1, fig2", "scale": "small"} | note
+    assert tags == first.data.tags | {"experiment.fig2": "FedMMD", "scale": "small"} | note
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "timing.json"])

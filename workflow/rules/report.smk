@@ -67,7 +67,7 @@ rule notebook:
 
 rule mirror:
     input:
-        list(dict.fromkeys(run.summary for run in work.runs)),
+        work.mirror_inputs,
     output:
         work.mirrored,
     log:

@@ -85,6 +85,29 @@ def list_targets(options: argparse.Namespace) -> int:
     return 0
 
 
+def verdicts(options: argparse.Namespace) -> int:
+    """Print the verdicts on the tested claims of a paper, or on the main claims of all papers."""
+    from fedrepro.cli.terminal.summary import describe_claims
+    from fedrepro.report.paper import read_papers
+
+    params = Project(options).params
+    papers = read_papers(params)
+    if options.paper and options.paper not in papers:
+        raise unknown_name("paper", options.paper, papers)
+    compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
+    shown = 0
+    for paper in [options.paper] if options.paper else papers:
+        for scale in [options.scale] if options.scale else compared:
+            folder = Path("reports", scale, paper)
+            if (folder / "tables" / "verdicts.json").exists():
+                text = describe_claims(papers[paper].title, folder, main=not options.paper, stream=sys.stdout)
+                sys.stdout.write(f"{text}\n")
+                shown += 1
+    if not shown:
+        raise UserError("reports: no verdicts yet. Make them: snakemake --cores 2 --config scale=small report_only=true")
+    return 0
+
+
 @dataclass(frozen=True)
 class TrainingPlan:
     """Runs to train, studies to make of them, and the options of the functions that do it."""

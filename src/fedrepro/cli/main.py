@@ -11,6 +11,7 @@ from typing import Any
 
 from fedrepro import __version__
 from fedrepro.cli import commands
+from fedrepro.cli.terminal import painted
 from fedrepro.core.errors import UserError, as_user_error, is_interrupt, stop_on_sigterm
 
 
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"{painted('error:', 'bold red', sys.stderr)} {error}\n")
         return 2
     except BaseException as error:
         if is_interrupt(error):
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if (user_error := as_user_error(error)) is None:
             raise
-        sys.stderr.write(f"error: {user_error}\n")
+        sys.stderr.write(f"{painted('error:', 'bold red', sys.stderr)} {user_error}\n")
         return 2
 
 
@@ -92,6 +93,7 @@ def parse_cores(text: str) -> int:
 OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
     "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
+    "paper": {"nargs": "?", "help": "show all tested claims of this paper"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
     "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (default: params.yaml)"},
     "--scale": {"help": "scale to use instead of the one in the settings file"},
@@ -118,6 +120,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 COMMON = "--params --data-mirror --results"
 COMMANDS = (  # name, function, options, help
     ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
+    ("verdicts", commands.verdicts, "paper --params --scale", "show the verdicts on a paper's claims, or on all main claims"),
     ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs --part", "train what is not finished"),
     ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
     ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),

@@ -18,6 +18,7 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import devices
 
+START_SECONDS = 8.0  # of processor time before a job's process trains: Snakemake, Python and torch, on AMD EPYC (Zen 4)
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 
@@ -108,15 +109,18 @@ def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[PendingW
     return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(runs), pending), _total(pending, cores)])
 
 
-def pending_table(pending: Collection[PendingWork], cores: int) -> str:
-    """Format a table of the requested work that is unfinished."""
+def pending_table(pending: Collection[PendingWork], cores: int, processes: int = 0) -> str:
+    """Format a table of the requested work that is unfinished, which so many processes do."""
     lines = [_line(group, str(len(members)), members) for group, members in _grouped(pending).items()]
-    first = f"To be trained: {_total(pending, cores)}, rough where it was never measured here (`fedrepro plan` does)."
+    first = (
+        f"To be trained: {_total(pending, cores, processes)}, rough where it was never measured here (`fedrepro plan` does)."
+    )
     return "\n".join([first, HEAD, *lines])
 
 
-def _total(pending: Collection[PendingWork], cores: int) -> str:
-    return f"about {duration(wall_seconds(pending, cores))} on {count(cores, 'core')}"
+def _total(pending: Collection[PendingWork], cores: int, processes: int = 0) -> str:
+    seconds = wall_seconds(pending, cores) + START_SECONDS * processes / max(1, min(cores, processes))
+    return f"about {duration(seconds)} on {count(cores, 'core')}"
 
 
 def _grouped(pending: Iterable[PendingWork]) -> dict[str, list[PendingWork]]:

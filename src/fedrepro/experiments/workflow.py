@@ -358,6 +358,14 @@ class Workflow:
         return plan.planned_runs(self.plan)
 
     @property
+    def mirror_inputs(self) -> list[Path]:
+        """The runs that MLflow's copy waits for: all, or those that exist if the command line asks only for the copy."""
+        summaries = _once(run.summary for run in self.runs)
+        forced = {"-R", "--forcerun", "-F", "--forceall"} & self.requested
+        alone = {word for word in self.requested if not word.startswith("-")} == {"mirror"} and not forced or not self.main
+        return [path for path in summaries if path.exists()] if alone else summaries
+
+    @property
     def mirrored(self) -> Path:
         return self.paths.results / f"mlflow-{self.params.scale}.json"
 

@@ -108,15 +108,20 @@ def _database_lock(uri: str) -> contextlib.AbstractContextManager:
 
 
 def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
-    """Return each paper's finished runs, each once; the number of unfinished runs; and messages on unreadable ones."""
-    uses: dict[tuple[str, Path], tuple[Run, dict, dict]] = {}
+    """Return each paper's finished runs, each once; the number of unfinished runs; and messages on unreadable ones.
+
+    The tag `experiment` names the first experiment of a run; each of its experiments has a tag with the series there.
+    """
+    uses: dict[tuple[str, Path], tuple[Run, dict[str, str]]] = {}
     papers, unfinished, problems = defaultdict(list), 0, []
     for paper, experiment, label, run in runs_by_experiment:
-        _, experiments, labels = uses.setdefault((paper, run.folder), (run, {}, {}))
-        experiments[experiment] = labels[label] = None  # dictionaries as ordered sets
-    for (paper, _), (run, experiments, labels) in uses.items():
-        tags = {"paper": paper, "scale": scale, "experiment": ", ".join(experiments), "series": "; ".join(labels)}
-        tags["mlflow.runName"] = f"{paper}/{next(iter(experiments))}/{next(iter(labels))}/seed {run.config.seed}"
+        _, labels = uses.setdefault((paper, run.folder), (run, {}))
+        labels.setdefault(experiment, label)
+    for (paper, _), (run, labels) in uses.items():
+        experiment, label = next(iter(labels.items()))
+        tags = {"paper": paper, "scale": scale, "experiment": experiment, "series": label}
+        tags |= {f"experiment.{name}": series for name, series in labels.items()}
+        tags["mlflow.runName"] = f"{label}, {experiment}, seed {run.config.seed}"
         try:
             if run.summary.exists():
                 papers[paper].append(_load_finished(run, tags))

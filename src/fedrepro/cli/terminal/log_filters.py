@@ -28,7 +28,9 @@ def announce_cost(jobs: Mapping[str, list[cost.PendingWork]], cores: int) -> Fil
             announced = True
             requested = {rule: jobs[rule] for rule in getattr(record, "stats", ()) if rule in jobs}
             if pending := [entry for group in requested.values() for entry in group]:
-                log.info(cost.pending_table(pending, cores), extra={"event": Event.COST, "requested": requested})
+                log.info(
+                    cost.pending_table(pending, cores, len(requested)), extra={"event": Event.COST, "requested": requested}
+                )
         return True
 
     return announce

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from fedrepro.cli.terminal import Event, failures
+from fedrepro.cli.terminal import Event, failures, painted
 from fedrepro.cli.terminal.progress import Progress
 
 REDRAW_SECONDS, APPEND_SECONDS = 1.0, 15.0  # between two lines of progress, on a terminal and in a file
@@ -47,7 +47,9 @@ class Screen:
                     self.progress.requested = fields.requested
                     self.say(record.getMessage())
                 case Event.END:
-                    self.say(record.getMessage())
+                    style = "bold red" if record.levelno >= ERROR else "bold green"
+                    first, *rest = record.getMessage().split("\n")
+                    self.say("\n".join([painted(first, style, self.stream), *rest]))
                     self.ended = True  # Snakemake's later messages repeat it
                 case LogEvent.RUN_INFO:
                     self.answer = None
@@ -61,13 +63,14 @@ class Screen:
                     self.failed = True
                     self.progress.running.pop(fields.jobid, None)
                     names = {entry.id: entry.name for entry in self.progress.entries}
-                    self.say(failures.describe(fields.rule_name, fields.log, names))
+                    self.say(painted(failures.describe(fields.rule_name, fields.log, names), "red", self.stream))
                 case LogEvent.PROGRESS:
                     self.progress.steps = (fields.done, fields.total)
                 case event if record.levelno >= WARNING:
                     self.answer = self.answer if record.levelno < ERROR else None
                     if not self._repeats(record, event):
-                        self.say(("" if event else f"{record.levelname.lower()}: ") + record.getMessage())
+                        text = ("" if event else f"{record.levelname.lower()}: ") + record.getMessage()
+                        self.say(painted(text, "red" if record.levelno >= ERROR else "yellow", self.stream))
                 case None if self.answer is not None:
                     self.answer = record.getMessage()
 

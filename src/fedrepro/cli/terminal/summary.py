@@ -1,11 +1,16 @@
-"""The closing message after Snakemake has finished: what was made, the verdicts, the page to open."""
+"""Messages on results: the closing one after Snakemake has finished, and the verdicts on a paper's claims."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TextIO
 
+from fedrepro.cli.terminal import painted
 from fedrepro.core.formatting import count, duration
+from fedrepro.report.documents.findings import TESTED, Finding
+from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.verdicts import summary
 
+STYLES = {"yes": "green", "no": "red", "not shown": "yellow"}  # by a finding's answer
 DOCUMENTS = ("index.html", "report.pdf")
 
 
@@ -32,3 +37,20 @@ def _describe_verdicts(folder: Path) -> str:
     """Return the number of a paper's claims by verdict."""
     verdicts = summary.read_verdicts(folder)
     return f"{count(len(verdicts), 'claim')}: {summary.summary(verdicts)}" if verdicts else "no claim is judged at this scale"
+
+
+def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str:
+    """Return the verdicts in a paper's `folder` (reports/<scale>/<paper>): their number, and a line for each tested claim.
+
+    `main`: only the main claims. Verdicts are coloured if the stream is a terminal.
+    """
+    verdicts = summary.read_verdicts(folder)
+    lines = [painted(f"{title}, scale {folder.parent.name}", "bold", stream), f"  {_describe_verdicts(folder)}"]
+    tested = [Finding(folder.name, folder.parent.name, record) for record in verdicts if record["verdict"] in TESTED]
+    for finding in sorted(tested, key=lambda one: not one.record["headline"]):
+        record = finding.record
+        if record["headline"] or not main:
+            numbers = with_minus_signs(f"reported {record['reported']}, ours {record['ours']}")
+            verdict = painted(f"{finding.word:<22}", STYLES[finding.answer], stream)
+            lines.append(f"  {verdict} {record['claim']}: {numbers} ({record['verdict']})")
+    return "\n".join(lines)

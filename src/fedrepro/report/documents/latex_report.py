@@ -44,7 +44,7 @@ def _counts(papers: list[PaperContent]) -> dict[str, Any]:
     records = [record for paper in papers for record in paper.verdicts]
     tested = [Finding("", "", record) for record in records if record["verdict"] in TESTED]
     runs = [run for paper in papers for results in paper.results.values() for run in results.runs()]
-    words = Counter(finding.word for finding in tested)
+    words = Counter(WORDS[finding.answer] for finding in tested)
     return {
         "claims": len(records),
         "tested": len(tested),
