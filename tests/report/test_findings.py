@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Spec:
-    title, reference = "A <paper>", "A. Author. A & B. arXiv:1908.05891"
+    title, reference, question = "A <paper>", "A. Author. A & B. arXiv:1908.05891", ""
 
 
 def record(key: str, verdict: str, **changes) -> dict:
@@ -81,6 +82,16 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
     page = first["index.html"].decode()
     assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page and "not tested yet" in page
     assert "absent" not in page and page.count("<tr class=") == 4
+
+
+def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
+    claims = {key: SimpleNamespace(quantity=SimpleNamespace(series=f"Fed{key.upper()}")) for key in "abcdef"}
+    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims)
+    [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
+    assert (
+        paper == "Which end above FedAvg? At scale paper, of 1, yes: 0, no: 1 (FedA +2.86 ± 0.56 points (n = 4)), not shown: 0."
+    )
+    assert "At scale small, of 4, yes: 2 (FedB " in small and "not shown: 2 (FedA " in small
 
 
 def test_the_committed_page_follows_from_the_verdicts(tmp_path):

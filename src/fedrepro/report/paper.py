@@ -41,6 +41,7 @@ class Paper(Frozen):
     title: str
     reference: str
     curves_from: str = ""  # for captions: the origin of curves.json; empty if there is no such file
+    question: str = ""  # for the first page: what each claim asks of its series; empty if they ask different things
     proposed: tuple[str, ...] = ()  # the series of its own methods, which figures emphasise
     experiments: dict[str, DisplayOptions] = {}
     figures: dict[Key, SerializeAsAny[Figure]]

@@ -88,6 +88,27 @@ def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
     return findings
 
 
+def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
+    """Return for each paper with a `question`, and each scale with results, which series its claims support."""
+    sentences = []
+    for scale in scales:
+        for paper, spec in papers.items():
+            records = summary.read_verdicts(reports / scale / paper) if spec.question else []
+            tested = [Finding(paper, scale, record) for record in records if record["verdict"] in TESTED]
+            by_answer = {
+                word: [
+                    f"{spec.claims[one.record['key']].quantity.series} {one.record['ours']}"
+                    for one in tested
+                    if one.answer == word
+                ]
+                for word in ANSWERS
+            }
+            counts = [f"{word}: {len(names)}" + f" ({'; '.join(names)})" * bool(names) for word, names in by_answer.items()]
+            if tested:
+                sentences.append(f"{spec.question} At scale {scale}, of {len(tested)}, {', '.join(counts)}.")
+    return sentences
+
+
 def link_arxiv(reference: str) -> Markup:
     """Return a reference with its arXiv number as a link."""
     return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
@@ -113,5 +134,8 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
     late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
-    text = page.render(late=late, total=len(tested), findings=findings, scales=scales, papers=papers, documented=documented)
+    answers = answer_questions(reports, papers, scales)
+    text = page.render(
+        answers=answers, late=late, total=len(tested), findings=findings, scales=scales, papers=papers, documented=documented
+    )
     (reports / "index.html").write_text(text, encoding="utf-8")
