@@ -11,8 +11,8 @@ from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError
+from fedrepro.experiments import keep, prune, resolve, trials
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments import prune, resolve, trials
 from fedrepro.experiments.workflow import Capacity, Workflow
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind
@@ -207,6 +207,14 @@ def test_the_command_trains_and_writes_and_then_has_nothing_to_do(monkeypatch, c
     assert main(["tune"]) == 0 and len(commands) == 1
     assert capsys.readouterr().out == "all chosen values are up to date\n"
     assert main(["tune", "q"]) == 2
+
+
+def test_finished_trials_are_kept_with_their_experiment(monkeypatch):
+    asked = []
+    monkeypatch.setattr(keep, "keep", lambda chosen, paths: asked.extend(chosen) or [])
+    chosen(settings())
+    assert main(["keep", "one"]) == 0
+    assert [item.name for item in asked] == ["one", "one-tuning"] and len(asked[1].runs) == 12
 
 
 def test_trials_are_not_pruned():
