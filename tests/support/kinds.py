@@ -39,6 +39,7 @@ FIGURES = {
         "quantity": {"kind": "rounds_to", "smooth": 1},
     },
     "order": {"title": "Mean ranks", "kind": "ranks", "panels": ["first", "third", "second"], "last": 5},
+    "trials": {"title": "Scores of trials", "kind": "tuning", "panels": ["third", "second"]},
     "points": {
         "title": "Features",
         "kind": "scatter",
