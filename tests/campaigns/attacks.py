@@ -240,8 +240,7 @@ def _rewrite(path: Path, values: dict[str, Any], draw: random.Random) -> None:
 PLACES = (
     *(f"{RUNS}/{name}" for name in ("metrics.csv", "summary.json", "config.json", "environment.json", "timing.json",
     "log.txt")),
-    *(f"{RUNS}/model.*", f"{RUNS}/*-*.csv", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*",
-    f"{RUNS}/model.clients/*"),
+    *(f"{RUNS}/model.*", f"{RUNS}/*-*.csv", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*"),
     *("results", "results/runs", "results/runs/p", RUNS, RUNS, "results/kept", SHELF, f"{SHELF}/*", f"{SHELF}/*",
     "results/kept/SHA256SUMS"),
     *("results/stored", "results/stored/p", "results/stored/p/*", "results/stored/p/*/*", "data", "data/prepared",

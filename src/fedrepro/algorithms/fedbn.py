@@ -3,6 +3,9 @@
 Clients minimise the task's loss, as in FedAvg. The server averages all weights but those of batch normalisation: scale, shift
 and running statistics stay with each client, which starts its next local training from its own. At first these are the initial
 ones.
+
+The measures of a client's own test images use its own weights; those of the whole test set use the mean of the participants'
+own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence

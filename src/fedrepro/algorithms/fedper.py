@@ -3,6 +3,9 @@
 The last layers, `layers` of them with the head, stay with each client; the others, the base, are averaged. Clients minimise the
 task's loss over both at the same rate, as in FedAvg, and keep their last layers between rounds; at first these are the initial
 ones. The paper calls the number K_P.
+
+The measures of a client's own test images use its own weights; those of the whole test set use the mean of the participants'
+own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,6 +3,9 @@
 The first layers, `layers` of them (null: all but the head), stay with each client and compute its own representation of an
 image; the others are averaged. Clients minimise the task's loss over both at the same rate, as in FedAvg. At first all have the
 initial weights; the authors' experiments begin with rounds of FedAvg instead.
+
+The measures of a client's own test images use its own weights; those of the whole test set use the mean of the participants'
+own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence
