@@ -52,7 +52,7 @@ def simulate(
     """Train a federation for each seed; return one row per seed and round: measures (0..1 or nats), loss, bytes, rate, seconds.
 
     Args:
-        dataset: a data set by name, or arrays or tensors (x, y, x_test, y_test): images uint8 or float32, (N, C, H, W) or
+        dataset: a data set by name, or arrays or tensors (x, y, x_test, y_test): images uint8 or real, (N, C, H, W) or
             (N, H, W), and labels (N,) from 0.
         partition: which client holds which images, with its options except the number of clients.
         model: a network by name, a module that maps images to scores, or a function that makes one, whose initial weights then
@@ -123,6 +123,7 @@ def _from_arrays(*given: Any) -> Dataset:
     train_x, train_y, test_x, test_y = (
         part.numpy(force=True) if isinstance(part, Tensor) else np.asarray(part) for part in given
     )
+    train_x, test_x = (x.astype(np.float32) if x.dtype.kind == "f" else x for x in (train_x, test_x))
     train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
     classes = 1 + max(int(y.max(initial=0)) for y in (train_y, test_y))
     arrays = (train_x, train_y, test_x, test_y)

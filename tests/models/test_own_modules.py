@@ -164,6 +164,15 @@ def test_a_module_for_other_images_or_classes_is_refused(module, words):
         federated(module)
 
 
+@pytest.mark.parametrize(("name", "make", "words"), [
+    ("fedbn", Changing, "it needs batch normalisation"),
+    ("lg_fedavg", Changing, "all weights that it trains"), ("fedper", Recurrent, "all weights that it trains"),
+])  # fmt: skip
+def test_methods_with_own_weights_refuse_a_module_of_which_nothing_or_all_would_stay(name, make, words):
+    with pytest.raises(UserError, match=f"algorithm {name}: model {make.__name__}: {words}"):
+        federated(make, algorithm={"name": name})
+
+
 def test_a_method_on_maps_refuses_a_module_without_maps():
     with pytest.raises(UserError, match="algorithm fedfusion: model Changing: .*maps"):
         federated(Changing, algorithm={"name": "fedfusion"})

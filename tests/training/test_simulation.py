@@ -45,7 +45,7 @@ def test_own_module_learns():
         return nn.Sequential(nn.Flatten(), nn.Linear(144, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 10))
 
     log = fedrepro.simulate(
-        (data.train_x[:, 0] / 255, data.train_y, data.test_x[:, 0] / 255, data.test_y), model=make, rounds=25
+        (data.train_x[:, 0].double() / 255, data.train_y, data.test_x[:, 0] / 255, data.test_y), model=make, rounds=25
     )
     assert log["round"].tolist() == list(range(26)) and log["test_accuracy"].iloc[-1] > 0.95
 

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fedrepro.config.types import Frozen
+from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Head, Net, Outputs
 from fedrepro.models.tasks import Task
 
@@ -172,6 +173,9 @@ class FedAvg:
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
         own = frozenset(self.own_weights())
         self.own = tuple(name for name in self.names if name in own)
+        if own >= set(self.trained):
+            where = f"algorithm {type(self).__module__.rpartition('.')[2]}: model {net.spec.model}"
+            raise UserError(f"{where}: all weights that it trains would stay with clients. Choose another method or model")
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         """Return the network to train: `net`, or one made from it, whose new weights are drawn from `generator`."""

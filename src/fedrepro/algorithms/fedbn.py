@@ -15,7 +15,10 @@ from torch import nn
 
 from fedrepro.algorithms.base import FedAvg
 from fedrepro.config.types import Frozen
+from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Conv, Dense, Head
+
+NEEDED = "it needs batch normalisation: set norm: batch, or choose another model"
 
 
 class Algorithm(FedAvg):
@@ -26,9 +29,12 @@ class Algorithm(FedAvg):
         without = all(
             isinstance(block, Dense | Head) or (isinstance(block, Conv) and block.norm != "batch") for block in blocks
         )
-        return "it needs batch normalisation: set norm: batch, or choose another model" if without else None
+        return NEEDED if without else None
 
     def own_weights(self) -> Iterable[str]:
-        for place, layer in self.net.named_modules():
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-                yield from (f"{place}.{name}" for name in layer.state_dict())
+        layers = [
+            (place, layer) for place, layer in self.net.named_modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)
+        ]
+        if not layers:
+            raise UserError(f"algorithm fedbn: model {self.net.spec.model}: {NEEDED}")
+        return [f"{place}.{name}" for place, layer in layers for name in layer.state_dict()]

@@ -32,4 +32,4 @@ class Algorithm(FedAvg):
 
     def own_weights(self) -> Iterable[str]:
         layers = self.net.layers
-        return chain.from_iterable(layers[: self.params.layers or len(layers) - 1])
+        return chain.from_iterable(layers[: self.params.layers or max(1, len(layers) - 1)])

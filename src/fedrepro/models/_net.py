@@ -247,8 +247,8 @@ class Net(nn.Module):
 
     @property
     def layers(self) -> list[tuple[str, ...]]:
-        """The names of the weights and statistics of each block that has any, the head's last."""
-        return [names for names in map(self.state_names, self.blocks) if names]
+        """The names of the weights and statistics of each block with weights that training changes, the head's last."""
+        return [names for names in map(self.state_names, self.blocks) if not set(self.trained).isdisjoint(names)]
 
     @property
     def trained(self) -> tuple[str, ...]:
