@@ -76,9 +76,9 @@ def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, mon
         with pytest.raises(KeyboardInterrupt), failures.collect("a run"):
             stopped()
     failures.raise_all()
-    for anywhere in ("fedrepro.config.json_schema.settings_schema", "fedrepro.cli.main.logging.basicConfig"):
+    for anywhere in ("fedrepro.cli.docs.texts", "fedrepro.cli.main.logging.basicConfig"):
         monkeypatch.setattr(anywhere, lambda **_: makes_a_class())
-        assert main.main(["schema"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command continues")
+        assert main.main(["docs"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command continues")
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():

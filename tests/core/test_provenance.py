@@ -108,7 +108,7 @@ def test_the_version_of_python_does_not_count(tmp_path):
     ("data/partitions/shards.py", "shards: Count = 2", "shards: Count = 3", set()),
     ("core/rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
     ("training/run.py", '"finished"', '"over"', set()),
-    ("cli/main.py", "error: ", "mistake: ", set()),
+    ("cli/main.py", "train what is not finished", "train the rest", set()),
     ("core/moved.py", "cli.commands", "cli.main", set()),
     ("data/datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip

@@ -118,6 +118,9 @@ SENTENCES = {
     MissingReason(
         MissingKind.WEIGHTS_GONE, missing=2, total=3, study="maps"
     ): "2 of 3 runs are kept without their weights, which maps need",
+    MissingReason(
+        MissingKind.NOT_TUNED, "fedrepro tune", series=("A", "B", "C", "D")
+    ): "no values are chosen with these settings for A, B, C and 1 more. Choose them: fedrepro tune",
     MissingReason(MissingKind.NO_TARGET): "no target at this scale",
     MissingReason(MissingKind.NO_VALUES): "no finished run has what it shows",
     MissingReason(MissingKind.UNKNOWN, "as it was"): "as it was",
