@@ -1,5 +1,6 @@
 """The first page of the results: what was found of each method, over all papers and scales."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -89,23 +90,18 @@ def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
-    """Return for each paper with a `question`, and each scale with results, which series its claims support."""
+    """Return for each scale, and each artifact of a paper with a `question`, which series its claims support."""
     sentences = []
-    for scale in scales:
-        for paper, spec in papers.items():
-            records = summary.read_verdicts(reports / scale / paper) if spec.question else []
-            tested = [Finding(paper, scale, record) for record in records if record["verdict"] in TESTED]
-            by_answer = {
-                word: [
-                    f"{spec.claims[one.record['key']].quantity.series} {one.record['ours']}"
-                    for one in tested
-                    if one.answer == word
-                ]
-                for word in ANSWERS
-            }
-            counts = [f"{word}: {len(names)}" + f" ({'; '.join(names)})" * bool(names) for word, names in by_answer.items()]
-            if tested:
-                sentences.append(f"{spec.question} At scale {scale}, of {len(tested)}, {', '.join(counts)}.")
+    for scale, (paper, spec) in itertools.product(scales, papers.items()):
+        by_artifact: dict[str, dict[str, list[str]]] = {}
+        for record in summary.read_verdicts(reports / scale / paper) if spec.question else []:
+            if record["verdict"] in TESTED:
+                claim = spec.claims[record["key"]]
+                by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
+                by_answer[Finding(paper, scale, record).answer].append(f"{claim.quantity.series} {record['ours']}")
+        for artifact, by_answer in by_artifact.items():
+            counts = [f"{word}: {len(series)}" + f" ({'; '.join(series)})" * bool(series) for word, series in by_answer.items()]
+            sentences.append(f"{spec.question} {spec.tables[artifact].title}, at scale {scale}: {', '.join(counts)}.")
     return sentences
 
 
