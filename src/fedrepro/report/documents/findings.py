@@ -20,7 +20,8 @@ ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whe
     "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
     "not shown": (Status.UNDECIDED, Status.CALIBRATED),
 }
-TESTED = {status for statuses in ANSWERS.values() for status in statuses}
+ANSWER_OF = {status: word for word, statuses in ANSWERS.items() for status in statuses}
+TESTED = set(ANSWER_OF)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Finding:
 
     @property
     def answer(self) -> str:
-        return next(word for word, statuses in ANSWERS.items() if self.record["verdict"] in statuses)
+        return ANSWER_OF[self.record["verdict"]]
 
     @property
     def word(self) -> str:
@@ -64,6 +65,11 @@ class Finding:
     def is_difference(self) -> bool:
         """Whether it is one of accuracies, which a forest plot can show beside others."""
         return self.record["half_width"] is not None and self.record["unit"] == POINTS.name
+
+
+def plain_word(status: str) -> str:
+    """Return "supported", "contradicted" or "open" for a claim that was tested; else the status."""
+    return WORDS[ANSWER_OF[status]] if status in ANSWER_OF else status
 
 
 def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> dict[str, list[Finding]]:
