@@ -12,7 +12,7 @@ import pytest
 
 from support.federation import ALGORITHMS, advance, config, federation, images
 from support.own_steps import own_checks
-from support.server_steps import CLASSES, CLIENTS, SHARE, SHARES, averaged, check_server, weighted
+from support.server_steps import CLASSES, CLIENTS, SHARE, SHARES, averaged, check_server, shared, weighted
 
 # Servers by hand: from a `Scene` to the new weights and the new state.
 
@@ -129,11 +129,6 @@ def matched(at):
             rows.append(sum(n * value for n, value in zip(images, own, strict=True)) / images.sum())
         new[name] = np.stack(rows)
     return new, state
-
-
-def shared(names, at):
-    """The mean of the weights that clients send; those that begin with `names` stay."""
-    return {name: value if name.startswith(names) else weighted(name, at) for name, value in at.weights.items()}, {}
 
 
 SERVERS = [

@@ -97,6 +97,11 @@ def averaged(at):
     return {name: weighted(name, at) for name in at.weights}, {n: v for n, v in at.received.items() if n not in at.weights}
 
 
+def shared(names, at):
+    """The mean of the weights that clients send; those that begin with `names` stay."""
+    return {name: value if name.startswith(names) else weighted(name, at) for name, value in at.weights.items()}, {}
+
+
 def blocks(norm):
     return [Conv("conv1", 2, 1, activation=None, norm=norm), Dense("fc1", 3, activation=None), Head(3)]
 

@@ -304,6 +304,16 @@ def notebook(options: argparse.Namespace) -> int:
     return 0
 
 
+def new(options: argparse.Namespace) -> int:
+    """Write the files of a new method, model, data set or paper; print them and the commands to go on with."""
+    from fedrepro.cli import new as templates
+
+    paths = templates.write(options.kind, options.name)
+    commands = [command.replace(templates.PLACEHOLDER, options.name) for command in templates.NEXT[options.kind]]
+    sys.stdout.write("".join(f"{path}\n" for path in paths) + "".join(f"next: {command}\n" for command in commands))
+    return 0
+
+
 def docs(options: argparse.Namespace) -> int:
     """Write docs/configuration.md and the JSON schemas that are out of date."""
     from fedrepro.cli import docs as generated
