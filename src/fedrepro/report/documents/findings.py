@@ -106,8 +106,9 @@ def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[
                 by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
                 by_answer[Finding(paper, scale, record).answer].append(f"{claim.quantity.series} {record['ours']}")
         for artifact, by_answer in by_artifact.items():
-            counts = [f"{word}: {len(series)}" + f" ({'; '.join(series)})" * bool(series) for word, series in by_answer.items()]
-            sentences.append(f"{spec.question} {spec.tables[artifact].title}, at scale {scale}: {', '.join(counts)}.")
+            ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
+            answers = [f"{word.capitalize()}, {len(of)}" + f": {'; '.join(of)}" * bool(of) for word, of in by_answer.items()]
+            sentences.append(f"{spec.question} {'. '.join([ground, *answers])}.")
     return sentences
 
 
