@@ -1,109 +1,20 @@
 """Two rounds of every method's server against the same in NumPy, and that every method learns.
 
-New files in the registry are tested without a change here, but for a server written by hand (`SERVERS`). What clients send is
-drawn: local training is tested in test_algorithms.py.
+New files in the registry are tested without a change here, but for a server written by hand: in `SERVERS`, or with
+`check_server` in a file of the method's own.
 """
 
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
-from fedrepro.algorithms.base import Batch, Client, Server
-from fedrepro.core import rng
-from fedrepro.models import Conv, Dense, Head
-from support.federation import ALGORITHMS, advance, assert_close, config, federation, images
-from support.networks import assembled, classifying, fits
-
-CLIENTS, PARTICIPANTS = 5, (0, 1, 3)
-SHARES = (0.2, 0.3, 0.5)  # of the participants among themselves
-SHARE = 0.45  # of the participants among all clients
-STEPS, MOMENTUM, RATE = (2, 3, 7), 0.6, 0.5
-CLASSES = ((4, 2, 0), (0, 5, 0), (1, 8, 0))  # images of each class, that each participant holds: nobody has one of the last
-
-
-class Sent(NamedTuple):
-    """What a participant sent."""
-
-    client: Client
-    share: float
-    message: dict
-
-
-class Scene(NamedTuple):
-    """What the server has before a round and what it gets: its weights and state, what it sends, and what is sent to it in each
-    phase (most methods have one)."""
-
-    weights: dict
-    state: dict
-    received: dict
-    phases: list[list[Sent]]
-    method: object
-
-
-class Clients:
-    """A `RoundRunner` whose local trainings end at random weights near their start."""
-
-    clients, lr, epochs = PARTICIPANTS, RATE, 2
-
-    def __init__(self, method, kept: dict, batch: Batch, draw: torch.Generator) -> None:
-        self.method, self.kept, self.batch, self.draw = method, kept, batch, draw
-        self.received, self.phases = {}, []
-
-    def train(self, received, clients=None, *, starts=None, trained=None, **_):
-        self.phases.append([])
-        self.received = self.received or received
-        for number, share, steps, classes in zip(PARTICIPANTS, SHARES, STEPS, CLASSES, strict=True):
-            client = Client(
-                number,
-                sum(classes),
-                steps,
-                RATE,
-                MOMENTUM,
-                self.kept.get(number, {}),
-                lambda classes=classes: torch.tensor(classes),
-                lambda: iter([self.batch]),
-            )
-            message, state = self.method.finish(self._trained((starts or {}).get(number, received), trained), received, client)
-            self.kept[number] = state
-            self.phases[-1].append(Sent(client, share, arrays(message)))
-            yield self.phases[-1][-1]._replace(message=message)
-
-    def _trained(self, start, trained):
-        """The weights of a local training: those that it trains and the statistics are others than before."""
-        names = {*(trained or self.method.trained), *(set(self.method.names) - set(self.method.net.trained))}
-        return {name: near(start[name], self.draw) if name in names else start[name] for name in self.method.names}
-
-    def count_bytes(self, down=0, up=0):
-        pass
-
-
-def near(tensor, draw):
-    """Values beside those of a tensor; counters go on."""
-    if not tensor.is_floating_point():
-        return tensor + torch.randint(1, 9, tensor.shape, generator=draw)
-    return tensor + 0.1 * torch.randn(tensor.shape, generator=draw, dtype=tensor.dtype)
-
-
-def arrays(tensors):
-    return {name: tensor.numpy().copy() for name, tensor in tensors.items()}
-
+from support.federation import ALGORITHMS, advance, config, federation, images
+from support.own_steps import own_checks
+from support.server_steps import CLASSES, CLIENTS, SHARE, SHARES, averaged, check_server, shared, weighted
 
 # Servers by hand: from a `Scene` to the new weights and the new state.
-
-
-def weighted(name, at, over=None):
-    """The mean by shares of what was sent under a name, a counter rounded."""
-    total = sum(sent.share * sent.message[name] for sent in over or at.phases[0])
-    return total if np.issubdtype(at.phases[0][0].message[name].dtype, np.floating) else np.rint(total)
-
-
-def averaged(at):
-    """The mean of the weights; what the server sent beside the weights is its state."""
-    return {name: weighted(name, at) for name in at.weights}, {n: v for n, v in at.received.items() if n not in at.weights}
 
 
 def normalised_steps(at):
@@ -220,11 +131,6 @@ def matched(at):
     return new, state
 
 
-def shared(names, at):
-    """The mean of the weights that clients send; those that begin with `names` stay."""
-    return {name: value if name.startswith(names) else weighted(name, at) for name, value in at.weights.items()}, {}
-
-
 SERVERS = [
     ("fedavg", {}, averaged),
     ("fedprox", {}, averaged),
@@ -259,15 +165,8 @@ SERVERS = [
 ]
 
 
-def blocks(norm):
-    return [Conv("conv1", 2, 1, activation=None, norm=norm), Dense("fc1", 3, activation=None), Head(3)]
-
-
-CASES = [(*server, norm) for server in SERVERS for norm in ("none", "batch") if fits(*server[:2], blocks(norm))]
-
-
 def test_every_method_has_a_server_by_hand():
-    missing = set(ALGORITHMS) - {name for name, *_ in CASES}
+    missing = set(ALGORITHMS) - {name for name, *_ in SERVERS} - own_checks("check_server")
     assert not missing, (
         f"write in NumPy what the server of {', '.join(sorted(missing))} does in a round and add it to SERVERS, with options "
         "away from the neutral ones; if it does what FedAvg's does, that is `averaged`"
@@ -275,24 +174,10 @@ def test_every_method_has_a_server_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "by_hand", "norm"), CASES, ids=[f"{c[0]}-{'-'.join(map(str, c[1].values()))}-{c[3]}" for c in CASES]
+    ("name", "options", "by_hand"), SERVERS, ids=[f"{c[0]}-{'-'.join(map(str, c[1].values()))}" for c in SERVERS]
 )
-def test_two_rounds_of_the_server_by_hand(name, options, by_hand, norm):
-    """Three of five clients with other shares, steps and classes; the second round starts from what the first left."""
-    draw = rng.generator(3, "servers")
-    method = classifying(name, options, assembled(blocks(norm), (2, 1, 2)).double())
-    weights = {key: near(tensor, draw) for key, tensor in method.net.state_dict().items()}
-    state, kept = method.initial_state(weights), {}
-    x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
-    for round in (1, 2):
-        clients = Clients(method, kept, Batch(x, y), draw)
-        server = Server(round, CLIENTS, SHARE, state, lambda: iter([Batch(x, y)]))
-        found = method.round(weights, server, clients)
-        expected = by_hand(Scene(arrays(weights), arrays(state), arrays(clients.received), clients.phases, method))
-        for ours, theirs in zip(found, expected, strict=True):
-            assert_close(ours, {key: torch.as_tensor(value) for key, value in theirs.items()}, 1e-12)
-        assert any(not torch.equal(found[0][key], weights[key]) for key in weights)
-        weights, state = found
+def test_two_rounds_of_the_server_by_hand(name, options, by_hand):
+    check_server(name, options, by_hand)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -93,8 +93,8 @@ def test_every_mistake_is_told_at_once():
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from balanced_classes, class_shards, classes, "),
-    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from cifar_cnn, fedmax_cnn, logistic, mlp, mnist_cnn, "),
+    ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from "),
+    ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from "),
     ({"algorithm": {"name": "sgd"}}, "unknown algorithm 'sgd': choose from .*fedavg, .*scaffold"),
     ({"algorithm": {"name": "_private"}}, "unknown algorithm '_private'"),
     ({"algorithm": {"name": "base"}}, "unknown algorithm 'base'"),

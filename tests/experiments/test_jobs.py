@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -295,6 +296,8 @@ def test_cost_example(tmp_path, monkeypatch):
     speed = {
         "operations": 7,
         "needs_reference": 0,
+        "weights": 1,
+        "activations": 1,
         "train": 1.0,
         "evaluate": 10.0,
         "aggregate": 100.0,
@@ -348,6 +351,18 @@ def test_operations_grow_with_images_and_classes(tmp_path):
         cost_model.network_counts(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")
     ]
     assert found == sorted(set(found))
+
+
+def test_memory_grows_with_images_clients_and_processes(tmp_path):
+    known, cpu = cost_model.SpeedCache(Paths(results=tmp_path)), torch.device("cpu")
+
+    def memory(executor: str = "sequential", cores: int = 1, **settings: Any) -> float:
+        return cost_model.estimate(a_run(tmp_path, config(**settings)), known, executor, cpu, cores=cores).memory
+
+    one = memory()
+    assert cost_model.PROCESS_BYTES["cpu"] < one < memory("stacked")
+    assert memory(dataset="mnist") > one + 2 * 60_000 * 28 * 28
+    assert memory(cores=2) == 3 * one  # two workers and the process that aggregates
 
 
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):

@@ -100,6 +100,14 @@ def test_the_longest_job_goes_first():
     assert seconds == sorted(seconds, reverse=True) and work.priority("page") == 0
 
 
+def test_a_retry_reserves_more_time_and_memory():
+    work = made(cores=1)
+    rule = f"train_{work.train_jobs[0].name}"
+    largest = max(cost.cost.memory for cost in work.costs_of_rules[rule])
+    assert work.megabytes(rule, attempt=1) >= largest / 1e6 > 1000 and work.megabytes(rule, 2) == 2 * work.megabytes(rule, 1)
+    assert work.minutes(rule, attempt=2) == 2 * work.minutes(rule, attempt=1) > 0
+
+
 @pytest.mark.parametrize(("capacity", "each", "slots"), [
     (Capacity(cores=4), 1, 4), (Capacity(cores=4), 3, 1), (Capacity(), 1, 2), (Capacity(nodes=30, cores=4), 2, 30),
 ])  # fmt: skip

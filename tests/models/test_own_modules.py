@@ -81,6 +81,17 @@ class Recurrent(nn.Module):
         return self.cells(x[:, 0])[0][:, -1]
 
 
+class Fused(nn.Module):
+    """Attention in one operation of torch, which could draw dropout but does not."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(12, 10)
+
+    def forward(self, x):
+        return self.dense(F.scaled_dot_product_attention(x[:, 0], x[:, 0], x[:, 0]).mean(1))
+
+
 class OneByOne(torch.autograd.Function):
     """A function that torch cannot compute for a stack."""
 
@@ -122,6 +133,7 @@ def federated(make, executor="sequential", **changes):
     (convolutional, {"name": "fedmax", "beta": 1.0}),
     (Changing, {"name": "fedprox"}),
     (Recurrent, {"name": "fedavg"}),
+    (Fused, {"name": "fedavg"}),
 ])  # fmt: skip
 def test_executors_agree(make, algorithm, caplog):
     """With the same dropout in each, drawn for each client and step."""

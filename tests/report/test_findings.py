@@ -85,13 +85,12 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
 
 
 def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
-    claims = {key: SimpleNamespace(quantity=SimpleNamespace(series=f"Fed{key.upper()}")) for key in "abcdef"}
-    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims)
+    claims = {key: SimpleNamespace(artifact="t", quantity=SimpleNamespace(series=f"Fed{key.upper()}")) for key in "abcdef"}
+    tables = {"t": SimpleNamespace(name="MNIST")}
+    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables)
     [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
-    assert (
-        paper == "Which end above FedAvg? At scale paper, of 1, yes: 0, no: 1 (FedA +2.86 ± 0.56 points (n = 4)), not shown: 0."
-    )
-    assert "At scale small, of 4, yes: 2 (FedB " in small and "not shown: 2 (FedA " in small
+    assert paper == "Which end above FedAvg? MNIST, scale paper. Yes, 0. No, 1: FedA +2.86 ± 0.56 points (n = 4). Not shown, 0."
+    assert "MNIST, scale small. Yes, 2: FedB " in small and "Not shown, 2: FedA " in small
 
 
 def test_the_committed_page_follows_from_the_verdicts(tmp_path):

@@ -579,6 +579,22 @@ def test_quantities_of_clients():
     assert str(reason) == "no accuracies of clients of A"
 
 
+def test_clients_agree_on_the_top_classes_of_units():
+    """By hand, of three clients: in block a 3 of 3 pairs of unit 0 agree, and 1 of 3 of unit 1; in block b one pair has top
+    classes, which differ. Earlier rounds do not count."""
+    note = {"scale": "paper", "compare": "full", "settings": {"rounds": None}, "series": {
+        "A": {"runs": [{"seed": 0, "status": "finished"}]}
+    }}  # fmt: skip
+    classes = {("a", "0"): [4, 4, 4], ("a", "1"): [0, 0, 2], ("b", "0"): [-1, 1, 3], ("b", "1"): [-1, -1, 3]}
+    table = [
+        {"series": "A", "seed": "0", "round": f"{at}", "client": f"{client}", "block": block, "unit": unit, "class": f"{top}"}
+        for (block, unit), tops in classes.items() for client, top in enumerate(tops) for at, top in ((2, 7), (5, top))
+    ]  # fmt: skip
+    quantity = quantities.parse_quantity({"kind": "agreement", "series": "A"}, "t")
+    view = ExperimentView("first", DisplayOptions(), Results(note, table))
+    assert quantity.evaluate(view) == ([pytest.approx((4 / 6 + 0 / 1) / 2)], [])
+
+
 def test_lines_over_layers(paper, evidence):
     axes = pictured(paper, evidence, "variance").axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)

@@ -73,6 +73,17 @@ def add_study(run: Run, name: str = "tsne-1") -> None:
     kept.save(folder, papers)
 
 
+def test_a_study_without_rows_is_kept(runs):
+    """As of a run that diverged before the study's first round."""
+    folder = runs[1].folder.parents[1]
+    papers = kept.load_all(folder)
+    note = {"code": "c", "settings": {}, "table": sha256("round,client\n"), "environment": {"commit": "abcdef0"}}
+    papers["p"].add_study(runs[1].id, "clients-1", note, [], ["round", "client"])
+    kept.save(folder, papers)
+    assert integrity.load_study_rows(runs[1].folder / "clients-1.csv") == []
+    assert len(integrity.load_study_rows(runs[0].folder / "tsne-1.csv")) == 2
+
+
 def test_what_was_kept_is_read_and_sha256sum_checks_it(runs):
     folder = runs[0].folder.parents[1]
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=folder, check=True)

@@ -6,6 +6,11 @@ def reserved_minutes(rule):
     return lambda wildcards, attempt: work.minutes(rule, attempt)
 
 
+def reserved_megabytes(rule):
+    """Return the memory that a cluster reserves for a job, as a function of the attempt."""
+    return lambda wildcards, attempt: work.megabytes(rule, attempt)
+
+
 for job in work.train_jobs:
 
     rule:
@@ -25,6 +30,7 @@ for job in work.train_jobs:
         resources:
             gpu=work.gpus_per_job,
             runtime=reserved_minutes(f"train_{job.name}"),
+            mem_mb=reserved_megabytes(f"train_{job.name}"),
         params:
             runs=unrecorded(job.work),
             snapshots=work.snapshots,
@@ -51,6 +57,7 @@ for job in work.study_jobs:
         resources:
             gpu=work.gpus_per_job,
             runtime=reserved_minutes(job.name),
+            mem_mb=reserved_megabytes(job.name),
         params:
             study_runs=unrecorded(job.work),
             options=work.device_options,

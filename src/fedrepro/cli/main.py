@@ -94,6 +94,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
     "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
     "paper": {"nargs": "?", "help": "show all tested claims of this paper"},
+    "kind": {"choices": ("method", "model", "dataset", "paper"), "help": "what to add"},
+    "name": {"help": "its name: a to z, 0 to 9 and _"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
     "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (default: params.yaml)"},
     "--scale": {"help": "scale to use instead of the one in the settings file"},
@@ -129,5 +131,6 @@ COMMANDS = (  # name, function, options, help
     ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),
     ("prune", commands.prune, f"{COMMON} --yes --other-code", "delete runs and partitions that no scale uses any more"),
     ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that works on a figure's numbers"),
+    ("new", commands.new, "kind name", "write the files of a new method, model, data set or paper, to be changed"),
     ("docs", commands.docs, "", "write docs/configuration.md and the schemas of the settings"),
 )

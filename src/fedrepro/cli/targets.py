@@ -105,7 +105,8 @@ def _describe_target(
         state = f"{done} of {count(total, 'run')}{'' if complete else ' and more'}" if done else "not run"
     if elsewhere := len({run.summary for item in items for run in item.kept_with_other_data}):
         state += f", {elsewhere} {OTHER_DATA}"
-    unfinished = [entry for entry in work if entry.done_file in done_files.values()]
+    files = set(done_files.values())
+    unfinished = [entry for entry in work if entry.done_file in files]
     time_left = duration(cost.wall_seconds(unfinished, cores)) if unfinished else ""
     return Target(target, title, state, time_left, "; ".join(dict.fromkeys(impossible)))
 

@@ -101,7 +101,8 @@ def _digest_in(
     package: Path, entries: tuple[str, ...], excluded: tuple[str, ...] = NOT_NUMERIC, excluded_alone: Collection[str] = ()
 ) -> str:
     modules = imported_modules(entries, package, excluded, excluded_alone)
-    return value_digest({module: normalised_ast(_file(module, package)) for module in modules})
+    parts = (f"{json.dumps(module)}:{_encoded_ast(_file(module, package))}" for module in modules)
+    return files.sha256("{", ",".join(parts), "}")[:10]  # the `value_digest` of module -> source, each encoded once
 
 
 def report_digest() -> str:
@@ -166,6 +167,11 @@ def normalised_ast(path: Path) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return json.dumps(_plain(tree), sort_keys=True)
+
+
+@functools.cache
+def _encoded_ast(path: Path) -> str:
+    return json.dumps(normalised_ast(path))
 
 
 def _plain(node: Any) -> Any:

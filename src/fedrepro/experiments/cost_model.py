@@ -1,4 +1,4 @@
-"""Expected cost of a run: samples, floating-point operations, and seconds on this machine. `cost.py` adds up several.
+"""Expected cost of a run: samples, floating-point operations, seconds on this machine, memory. `cost.py` adds up several.
 
 Operations are counted on the network itself. A training step counts as three forward passes. A method that compares with a
 frozen network needs one more of each image, or of each augmented image. Times come from a short training, measured here for
@@ -29,7 +29,8 @@ from fedrepro.models import tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import executors
-from fedrepro.training.evaluation import evaluate, flops
+from fedrepro.training.client_store import CLIENT_BYTES
+from fedrepro.training.evaluation import activations, evaluate, flops
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import RoundExecution
 
@@ -37,7 +38,8 @@ TIMED_STEPS = 2  # of each client
 TIMED_TEST_IMAGES = (16, 300)  # at least and at most: as many as `TIMED_TEST_OPERATIONS` are enough for
 TIMED_TEST_OPERATIONS = 1e11
 LONG_SECONDS = 1.0  # from which on what the first call does once does not matter
-COUNT_FIELDS = {"operations", "trainings_per_round", "needs_reference"}  # cached of a network and its method
+# cached of a network and its method
+COUNT_FIELDS = {"operations", "trainings_per_round", "needs_reference", "weights", "activations"}
 SPEED_FIELDS = {"operations", "needs_reference", "train", "evaluate", "aggregate", "server_prepare"}  # cached of a measurement
 # Settings that no speed depends on, and the data, which have a key of their own
 SPEED_INDEPENDENT = {
@@ -51,6 +53,10 @@ OPERATIONS_PER_SECOND = {"cpu": 5e10, "cuda": 5e12}
 RUN_START_SECONDS = 1.0  # building the network, recording its step, writing files
 WORKER_START_SECONDS = 3.0  # importing torch
 STEP_SECONDS = 2e-3  # of a step, besides its operations
+PROCESS_BYTES = {"cpu": 1.2e9, "cuda": 4.0e9}  # of a process that imports torch and records steps
+STEP_COPIES = 8  # of weights and layer outputs in a step: gradients, momentum, results in between
+CLIENT_COPIES = 3  # of the weights, for each client of a round: its update, its message, what its method keeps
+NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Cost:
     operations: float
     seconds: float  # for which its job reserves `cores`
     cores: int = 1
+    memory: float = 0.0  # bytes of all its processes at once, at most
 
 
 class SpeedCache:
@@ -124,13 +131,29 @@ def estimate(
     samples = trainings * config.local_epochs * client_images
     proxy_images = config.rounds * partitions.proxy_size(config.proxy, train_images) if config.proxy else 0
 
-    pooled = executors.uses_worker_pool(_executor(config, speed["operations"], executor, device), device)
+    picked = _executor(config, speed["operations"], executor, device)
+    pooled = executors.uses_worker_pool(picked, device)
     workers = config.clients_per_round if pooled else 1
     share_per_core = math.ceil(workers / cores) / workers  # of a round's clients, which one core trains
     seconds = RUN_START_SECONDS + WORKER_START_SECONDS * (share_per_core < 1) + samples * speed["train"] * share_per_core
     seconds += evaluated * speed["evaluate"] + tasks_done * speed["aggregate"] + proxy_images * speed["server_prepare"]
     operations = (_forward_passes(config, speed) * samples + evaluated) * speed["operations"]
-    return Cost(samples, evaluated, operations, seconds, cores)
+    processes = 1 + min(workers, cores) * (share_per_core < 1)
+    memory = processes * _process_bytes(config, speed, picked, device)
+    return Cost(samples, evaluated, operations, seconds, cores, memory)
+
+
+def _process_bytes(config: RunConfig, counts: Mapping[str, float], executor: str, device: torch.device) -> float:
+    """Return a rough upper bound of the memory of a process that trains a run: its images, the numbers of a step of stacked
+    clients or of one, the updates of a round, and the states of clients up to the store's limit."""
+    shape, train, test = datasets.extent(config.dataset)
+    pixels = (train + test) * math.prod(shape) * (NUMBER_BYTES if datasets.is_real(config.dataset) else 1)
+    client = counts["weights"] + config.batch_size * counts["activations"]
+    stacked = config.clients_per_round if executor.startswith(executors.Stacked.name) else 1
+    step = max(client, min(executors.STACK_NUMBERS, client * stacked))
+    updates = config.clients_per_round * CLIENT_COPIES * counts["weights"] * NUMBER_BYTES
+    states = min(CLIENT_BYTES, config.partition.options["clients"] * counts["weights"] * NUMBER_BYTES)
+    return PROCESS_BYTES[device.type] + 2 * pixels + STEP_COPIES * step * NUMBER_BYTES + updates + states
 
 
 def _forward_passes(config: RunConfig, counts: Mapping[str, float]) -> float:
@@ -157,7 +180,8 @@ def speed_of(
 
     Its keys: `operations` of a forward pass; seconds to `train` and to `evaluate` on a sample, to `aggregate` a client and to
     `server_prepare` a proxy image; `needs_reference`, 1 if the method needs a frozen network, else 0;
-    `trainings_per_round`, local trainings of a participant in a round, if there are several.
+    `trainings_per_round`, local trainings of a participant in a round, if there are several; the numbers in the network's
+    `weights` and in an image's `activations`.
     """
     settings = config.model_dump(mode="json", exclude=SPEED_INDEPENDENT)
     code = provenance.code_digest(provenance.modules(config))
@@ -169,9 +193,8 @@ def speed_of(
         measure()
     speed = cache.get_or_compute(key, SPEED_FIELDS, lambda: measure_speed(config, cache, executor, device))
     cache.save()
-    return speed | {
-        "train": speed["train"] * _forward_passes(config, speed) / (3 + speed["needs_reference"])
-    }  # measured in one epoch
+    train = speed["train"] * _forward_passes(config, speed) / (3 + speed["needs_reference"])  # measured in one epoch
+    return network_counts(config, cache) | speed | {"train": train}
 
 
 def guess_speed(config: RunConfig, cache: SpeedCache, executor: str, device: torch.device) -> dict[str, float]:
@@ -186,7 +209,7 @@ def guess_speed(config: RunConfig, cache: SpeedCache, executor: str, device: tor
 
 
 def network_counts(config: RunConfig, cache: SpeedCache) -> dict[str, float]:
-    """Return `operations`, `trainings_per_round` and `needs_reference` of a config, as in `speed_of`."""
+    """Return the `COUNT_FIELDS` of a config, as in `speed_of`."""
     shape, _, _ = datasets.extent(config.dataset)
     classes = len(datasets.classes(config.dataset))
     choices = [choice.model_dump(mode="json") for choice in (config.model, config.algorithm, config.task)]
@@ -203,6 +226,8 @@ def _count(config: RunConfig, shape: tuple[int, int, int], classes: int) -> dict
         "operations": flops(method, shape),
         "trainings_per_round": method.trainings_per_round,
         "needs_reference": int(method.needs_reference),
+        "weights": sum(tensor.numel() for tensor in method.net.state_dict().values()),
+        "activations": activations(method, shape),
     }
 
 

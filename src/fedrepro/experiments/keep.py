@@ -1,5 +1,6 @@
 """Add finished runs and studies to the committed results (`runs.kept`)."""
 
+import csv
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -55,7 +56,9 @@ def keep(chosen: list[PlannedExperiment], paths: Paths) -> list[Path]:
                 run, kept_paper = table.parent, papers[table.parent.parent.name]
                 note = integrity.load_studies(run)[table.stem]
                 note = {name: value for name, value in note.items() if name != "run"}
-                kept_paper.add_study(run.name, table.stem, note, integrity.load_study_rows(table))
+                with table.open(encoding="utf-8", newline="") as file:
+                    columns = next(csv.reader(file))
+                kept_paper.add_study(run.name, table.stem, note, integrity.load_study_rows(table), columns)
             kept.save(folder, papers)
     names = [paths.kept(paper) / new.id for new, paper, _ in new_runs.values()]
     return list(dict.fromkeys([*names, *(paths.kept(table.parent.parent.name) / table.parent.name for table in tables)]))

@@ -97,16 +97,17 @@ def check_study(name: str, values: dict[str, Any], config: RunConfig, where: str
 
 
 def run_configs(params: Params, training: Experiment, choice: Choice, where: str) -> Iterator[RunConfig]:
-    """Yield the resolved config of a series for each seed."""
+    """Yield the resolved config of a series for each seed, on which no other setting depends."""
     options = dict(choice.options)
     shared = merge(training.model_dump(exclude=NOT_TRAINING), _overrides(options.pop("overrides", {}), where))
-    for seed in training.seeds or params.active_scale.seeds:
-        values = shared | {"algorithm": {"name": choice.name, **options}, "seed": seed}
-        config = parse(RunConfig, values, where)
-        with error_prefix(where):
-            config = resolve(config)
-            _check_config(config)
-        yield config
+    first, *others = training.seeds or params.active_scale.seeds
+    config = parse(RunConfig, shared | {"algorithm": {"name": choice.name, **options}, "seed": first}, where)
+    with error_prefix(where):
+        config = resolve(config)
+        _check_config(config)
+    yield config
+    for seed in others:
+        yield config.model_copy(update={"seed": seed})
 
 
 def _check_config(config: RunConfig) -> None:

@@ -280,6 +280,10 @@ class Workflow:
         """Return the time that a cluster reserves for a rule's job: twice the estimate and an hour, more at each attempt."""
         return attempt * (RESERVED_MINUTES + math.ceil(2 * self.priority(rule) / 60))
 
+    def megabytes(self, rule: str, attempt: int) -> int:
+        """Return the memory that a cluster reserves for a rule's job: that of its largest work, more at each attempt."""
+        return attempt * math.ceil(max((work.cost.memory for work in self.costs_of_rules.get(rule, ())), default=0) / 1e6)
+
     def studies_of(self, paper: str) -> list[study_plan.PlannedStudy]:
         return [study for group in self.studies[paper].values() for study in group.values()]
 

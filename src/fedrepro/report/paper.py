@@ -1,5 +1,6 @@
 """The model of a paper: its figures, tables and claims, as `artifacts.yaml` and `claims.yaml` in its folder declare them."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +49,7 @@ class Paper(Frozen):
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
     _folder: Path = PrivateAttr(Path())
-    _styles: dict[str, dict[str, SeriesStyle]] = PrivateAttr({})  # experiment -> series -> style
+    _series: dict[str, palette.Series] = PrivateAttr({})  # of each experiment
     _scale_changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})
 
     @model_validator(mode="after")
@@ -57,6 +58,11 @@ class Paper(Frozen):
         if twice := sorted({key for key in keys if keys.count(key) > 1}):
             raise ValueError(f"{', '.join(twice)}: already names something else; choose another name")
         return self
+
+    @functools.cached_property
+    def styles(self) -> dict[str, dict[str, SeriesStyle]]:
+        """The style of each series, by experiment and label."""
+        return palette.assign_styles(self._series, self.proposed)
 
     @property
     def artifacts(self) -> list[str]:
@@ -119,7 +125,7 @@ def read_paper(paper: str, params: Params) -> Paper:
     spec = parse(Paper, values | {"claims": claims}, str(path))
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
-    spec._styles.update(palette.assign_styles(series, spec.proposed))
+    spec._series = series
     for name, settings in experiments.items():
         spec._scale_changes[name] = changed_settings(settings, params.overlay(paper, name) or {})
     checker = ReferenceChecker(
@@ -212,12 +218,12 @@ def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str,
             if ref.resolved(spec.experiments).measure == spec.experiments.get(ref.experiment, DisplayOptions()).measure:
                 ends.setdefault(ref.experiment, {}).update(table.paper_ends(ref))
                 savings.setdefault(ref.experiment, {}).update(table.paper_savings(ref))
-    return PaperData(spec.experiments, results, curves, spec.figures, spec._styles, spec.curves_from, ends, savings)
+    return PaperData(spec.experiments, results, curves, spec.figures, spec.styles, spec.curves_from, ends, savings)
 
 
 def spec_digest(spec: Paper) -> str:
     """Return a digest of a paper's artifacts and claims, the styles of its series and its digitised curves."""
-    return provenance.value_digest([spec.model_dump_json(), repr(spec._styles), _curves_text(spec)])
+    return provenance.value_digest([spec.model_dump_json(), repr(spec.styles), _curves_text(spec)])
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:

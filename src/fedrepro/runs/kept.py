@@ -60,8 +60,9 @@ class KeptPaper:
         self.runs[record["run"]] = {"studies": {}} | record | {"columns": columns}
         self.metrics[record["run"],] = rows
 
-    def add_study(self, run: str, name: str, note: Record, rows: Rows) -> None:
-        studies = self.runs[run]["studies"] | {name: note | {"columns": list(rows[0]), "rows": len(rows)}}
+    def add_study(self, run: str, name: str, note: Record, rows: Rows, columns: list[str] | None = None) -> None:
+        """Add a study. It has the first row's columns, unless `columns` are given: that of a diverged run may have no rows."""
+        studies = self.runs[run]["studies"] | {name: note | {"columns": columns or list(rows[0]), "rows": len(rows)}}
         self.runs[run] = self.runs[run] | {"studies": studies}
         self.studies[run, name] = rows
 
@@ -233,20 +234,22 @@ def _read_paper(kept: Path, paper: str, merging: bool = False) -> KeptPaper:
             if numbers != list(range(count)):
                 line, title = lines[group[0]], " ".join(group)
                 raise UserError(f"{line}: {name} has {len(numbers)} rows of {title}, not {count}; {RESTORE}")
-        return {group: _select_columns(path, rows[group], columns, sum) for group, (columns, _, sum) in expected.items()}
+        return {
+            group: _select_columns(path, group[0], rows.get(group, {}), columns, sum)
+            for group, (columns, _, sum) in expected.items()
+        }
 
     return KeptPaper(runs, read_rows(METRICS, 1, metrics), read_rows(STUDIES, 2, studies))
 
 
-def _select_columns(path: Path, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
-    """Return the rows of a group with only its columns. Raises UserError if their sha256 is not `sum`."""
+def _select_columns(path: Path, run: str, rows: Mapping[int, dict[str, str]], columns: list[str], sum: str) -> Rows:
+    """Return the rows of a run or study with only its columns. Raises UserError if their sha256 is not `sum`."""
     try:
         selected = [{column: row[column] for column in columns} for row in rows.values()]
     except KeyError as error:
         raise UserError(f"{path}: lacks the column {error}; {RESTORE}") from None
-    if sha256(rows_to_csv(selected)) != sum:
-        first = next(iter(rows.values()))
-        raise UserError(f"{path}: the rows of {first['run']} are not those that it wrote; {RESTORE}")
+    if sha256(rows_to_csv(selected, columns)) != sum:
+        raise UserError(f"{path}: the rows of {run} are not those that it wrote; {RESTORE}")
     if not any(row.get(SECONDS) for row in rows.values()):
         return selected
     return [chosen | {SECONDS: row[SECONDS]} for chosen, row in zip(selected, rows.values(), strict=True)]
@@ -344,7 +347,7 @@ def _run_line(record: Record, environments: dict[str, Record]) -> str:
 
 def _groups_to_csv(keys: tuple[str, ...], groups: Mapping[Group, Rows]) -> str:
     """Return all rows as CSV in the order of their groups, with the group and the row's number in the `keys` columns."""
-    columns = sorted({column for rows in groups.values() for column in rows[0]} - {keys[-1]})
+    columns = sorted({column for rows in groups.values() for row in rows[:1] for column in row} - {keys[-1]})
     table = []
     for group in sorted(groups):
         for number, row in enumerate(groups[group]):

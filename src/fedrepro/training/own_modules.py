@@ -109,13 +109,19 @@ def _same(one: Any, other: Any) -> bool:
     return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else one is other or one == other
 
 
+def _dropout(function: Any, args: tuple, kwargs: dict) -> float | None:
+    """Return the rate of dropout of a fused attention, which draws only if it is not 0; None for other operations."""
+    defaults = {argument.name: argument.default_value for argument in function._schema.arguments}
+    return (defaults | dict(zip(defaults, args, strict=False)) | kwargs).get("dropout_p")
+
+
 @contextmanager
 def _no_draws(model: str) -> Iterator[None]:
     """Raise UserError if an operation within the context draws from torch's own generator."""
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if torch.Tag.nondeterministic_seeded in function.tags:
+            if torch.Tag.nondeterministic_seeded in function.tags and _dropout(function, args, kwargs or {}) != 0:
                 raise UserError(
                     f"model {model}: {function.name()} draws from torch's own generator, so that results could not be "
                     "repeated. Use nn.Dropout or torch.nn.functional.dropout"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.page_view import display_name
+from fedrepro.report.documents.entries import display_name
 from fedrepro.report.documents.vega_lite import SPECIFICATION
 from fedrepro.report.figures import curves, lines, panels
 from fedrepro.report.inputs.gathered import Results

@@ -1,5 +1,6 @@
 """The first page of the results: what was found of each method, over all papers and scales."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whe
     "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
     "not shown": (Status.UNDECIDED, Status.CALIBRATED),
 }
-TESTED = {status for statuses in ANSWERS.values() for status in statuses}
+ANSWER_OF = {status: word for word, statuses in ANSWERS.items() for status in statuses}
+TESTED = set(ANSWER_OF)
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Finding:
 
     @property
     def answer(self) -> str:
-        return next(word for word, statuses in ANSWERS.items() if self.record["verdict"] in statuses)
+        return ANSWER_OF[self.record["verdict"]]
 
     @property
     def word(self) -> str:
@@ -65,6 +67,11 @@ class Finding:
         return self.record["half_width"] is not None and self.record["unit"] == POINTS.name
 
 
+def plain_word(status: str) -> str:
+    """Return "supported", "contradicted" or "open" for a claim that was tested; else the status."""
+    return WORDS[ANSWER_OF[status]] if status in ANSWER_OF else status
+
+
 def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> dict[str, list[Finding]]:
     """Read the tested headline claims of all scales, by method.
 
@@ -89,23 +96,19 @@ def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
-    """Return for each paper with a `question`, and each scale with results, which series its claims support."""
+    """Return for each scale, and each artifact of a paper with a `question`, which series its claims support."""
     sentences = []
-    for scale in scales:
-        for paper, spec in papers.items():
-            records = summary.read_verdicts(reports / scale / paper) if spec.question else []
-            tested = [Finding(paper, scale, record) for record in records if record["verdict"] in TESTED]
-            by_answer = {
-                word: [
-                    f"{spec.claims[one.record['key']].quantity.series} {one.record['ours']}"
-                    for one in tested
-                    if one.answer == word
-                ]
-                for word in ANSWERS
-            }
-            counts = [f"{word}: {len(names)}" + f" ({'; '.join(names)})" * bool(names) for word, names in by_answer.items()]
-            if tested:
-                sentences.append(f"{spec.question} At scale {scale}, of {len(tested)}, {', '.join(counts)}.")
+    for scale, (paper, spec) in itertools.product(scales, papers.items()):
+        by_artifact: dict[str, dict[str, list[str]]] = {}
+        for record in summary.read_verdicts(reports / scale / paper) if spec.question else []:
+            if record["verdict"] in TESTED:
+                claim = spec.claims[record["key"]]
+                by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
+                by_answer[Finding(paper, scale, record).answer].append(f"{claim.quantity.series} {record['ours']}")
+        for artifact, by_answer in by_artifact.items():
+            ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
+            answers = [f"{word.capitalize()}, {len(of)}" + f": {'; '.join(of)}" * bool(of) for word, of in by_answer.items()]
+            sentences.append(f"{spec.question} {'. '.join([ground, *answers])}.")
     return sentences
 
 

@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from fedrepro.report.documents import curves, page_view
 from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.findings import Finding, link_arxiv
+from fedrepro.report.documents.entries import command
+from fedrepro.report.documents.findings import Finding, link_arxiv, plain_word
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
@@ -45,14 +46,14 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
     }
     functions = (
         tally,
-        page_view.plain_word,
+        plain_word,
         page_view.count_words,
         summary,
         multiple_testing_note,
         page_view.sum_tallies,
         page_view.judged_claims,
         page_view.unjudged_claims,
-        page_view.command,
+        command,
         collect_settings,
     )
     templates.globals |= {function.__name__: function for function in functions}

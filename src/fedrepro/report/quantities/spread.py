@@ -3,7 +3,7 @@
 
 import math
 
-from fedrepro.report.quantities._clients import ClientsQuantity
+from fedrepro.report.quantities._study import ClientsQuantity
 from fedrepro.report.statistics import mean
 
 

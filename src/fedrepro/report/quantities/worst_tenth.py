@@ -1,7 +1,7 @@
 """The mean accuracy of the worst tenth of the clients, each on its own test images, from the study `clients`: a tenth of their
 number, rounded up. With a `baseline` the lead over the baseline's."""
 
-from fedrepro.report.quantities._clients import ClientsQuantity
+from fedrepro.report.quantities._study import ClientsQuantity
 from fedrepro.report.statistics import mean
 
 

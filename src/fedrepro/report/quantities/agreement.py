@@ -1,0 +1,34 @@
+"""How often two clients' units at the same place of the network answer most to one class, from the study `preferences`: the
+share of such pairs among those that both have a top class, in each block, averaged over blocks. With a `baseline` the lead over
+the baseline's.
+
+In groups of one class (Psi-Net) a unit influences the scores of its group's classes alone, so that its top class is this one or
+none: there all pairs agree by design, whatever was learnt.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from fedrepro.report.quantities._study import Row, StudyQuantity
+from fedrepro.report.statistics import mean
+from fedrepro.studies.preferences import NO_CLASS
+
+
+class Quantity(StudyQuantity):
+    study = "preferences"
+    title = "pairs of clients that agree on a unit's top class"
+    studied = "top classes of units"
+
+    def of_rows(self, rows: Sequence[Row]) -> float:
+        blocks: dict[str, dict[str, Counter[int]]] = {}
+        for row in rows:
+            if (top := int(row["class"])) != NO_CLASS:
+                blocks.setdefault(row["block"], {}).setdefault(row["unit"], Counter())[top] += 1
+        return mean([_agreeing_share(units.values()) for units in blocks.values()])
+
+
+def _agreeing_share(units: Collection[Counter[int]]) -> float:
+    """Return the share of pairs of clients with the same class; units: class -> number of clients, of each unit."""
+    agreeing = sum(count * (count - 1) for unit in units for count in unit.values())
+    pairs = sum(unit.total() * (unit.total() - 1) for unit in units)
+    return agreeing / pairs if pairs else 0
