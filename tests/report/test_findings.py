@@ -86,18 +86,27 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
 
 def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
     claims = {key: SimpleNamespace(artifact="t", quantity=SimpleNamespace(series=f"Fed{key.upper()}")) for key in "abcdef"}
-    tables = {"t": SimpleNamespace(name="MNIST")}
+    tables = {
+        "t": SimpleNamespace(kind="convergence", name="MNIST"),
+        "r": SimpleNamespace(kind="ranks", title="Which?", baseline="FedAvg"),
+    }
+    ranks = "series,mean_rank\nFedA,4.5\nFedAvg,4.25\nFedB,1.125\nFedC,3\nFedD,2\n"
+    (reports / "small/p/tables/r.csv").write_text(ranks, encoding="utf-8")
     spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables)
-    [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
+    [paper, small, best] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
     assert paper == "Which end above FedAvg? MNIST, scale paper. Yes, 0. No, 1: FedA +2.86 ± 0.56 points (n = 4). Not shown, 0."
-    assert "MNIST, scale small. Yes, 2: FedB " in small and "Not shown, 2: FedA " in small
+    assert "MNIST, scale small. Yes, 2: FedB " in small and small.endswith("Not shown, 2.")
+    assert best == "Which? Mean ranks at scale small, the best three of 5 and FedAvg: FedB 1.1, FedD 2.0, FedC 3.0, FedAvg 4.2."
 
 
 def test_the_committed_page_follows_from_the_verdicts(tmp_path):
     own = committed.reports("small", Paths())
-    for path in (ROOT / "reports").glob("*/*/tables/verdicts.json"):
+    for path in [
+        *(ROOT / "reports").glob("*/*/tables/verdicts.json"),
+        *(ROOT / "reports").glob("*/arena/tables/ranks_all.csv"),
+    ]:
         copy = tmp_path / path.relative_to(ROOT / "reports")
-        copy.parent.mkdir(parents=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     findings.write_findings(tmp_path, own.papers, own.compared_scales)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")

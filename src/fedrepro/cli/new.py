@@ -59,4 +59,5 @@ def _with_paper(params: str, name: str) -> str:
     text, changed = re.subn(r"(?m)^(papers: \[[^\]\n]+)\]", rf"\1, {name}]", params)
     if not changed:
         raise UserError(f"{PARAMS}: papers: expected a list in one line. Write it as [fedmmd, fedmax].")
-    return re.sub(r"(?m)^( +on_request: \[[^\]\n]+)\]", rf"\1, {name}]", text)
+    text = re.sub(r"(?m)^( +on_request: \[[^\]\n]+)\]", rf"\1, {name}]", text)
+    return re.sub(r"(?m)^( +on_request: )\[\]", rf"\1[{name}]", text)

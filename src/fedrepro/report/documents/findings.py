@@ -1,5 +1,6 @@
 """The first page of the results: what was found of each method, over all papers and scales."""
 
+import csv
 import itertools
 import re
 from collections.abc import Iterable, Mapping
@@ -96,7 +97,8 @@ def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
 
 
 def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
-    """Return for each scale, and each artifact of a paper with a `question`, which series its claims support."""
+    """Return for each scale, and each artifact of a paper with a `question`, which series its claims support; then the best
+    ranks of the paper's tables of ranks."""
     sentences = []
     for scale, (paper, spec) in itertools.product(scales, papers.items()):
         by_artifact: dict[str, dict[str, list[str]]] = {}
@@ -107,9 +109,26 @@ def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[
                 by_answer[Finding(paper, scale, record).answer].append(f"{claim.quantity.series} {record['ours']}")
         for artifact, by_answer in by_artifact.items():
             ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
-            answers = [f"{word.capitalize()}, {len(of)}" + f": {'; '.join(of)}" * bool(of) for word, of in by_answer.items()]
+            named = {word: f": {'; '.join(of)}" * (bool(of) and word != "not shown") for word, of in by_answer.items()}
+            answers = [f"{word.capitalize()}, {len(by_answer[word])}{names}" for word, names in named.items()]
             sentences.append(f"{spec.question} {'. '.join([ground, *answers])}.")
+        if by_artifact:
+            sentences += _best_ranks(reports / scale / paper / "tables", spec, scale)
     return sentences
+
+
+def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
+    """Return a sentence for the first table of ranks, if it has results: the three best series and the baseline."""
+    for key, table in spec.tables.items():
+        if table.kind == "ranks" and (tables / f"{key}.csv").exists():
+            with (tables / f"{key}.csv").open(encoding="utf-8", newline="") as file:
+                ranks = {row["series"]: float(row["mean_rank"]) for row in csv.DictReader(file)}
+            shown = dict.fromkeys([*sorted(ranks, key=ranks.__getitem__)[:3], table.baseline])
+            listed = ", ".join(f"{series} {ranks[series]:.1f}" for series in shown)
+            return [
+                f"{table.title} Mean ranks at scale {scale}, the best three of {len(ranks)} and {table.baseline}: {listed}."
+            ]
+    return []
 
 
 def link_arxiv(reference: str) -> Markup:

@@ -45,6 +45,8 @@ class PaperView:
         for address, title, views in (("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)):
             entries = nest_variants(views, parents)
             ours = [entry for entry in entries if not (is_numbered(entry.key) or claimed_by(entry.claims, PAPER))]
+            if len(ours) == len(entries):  # where there is no paper, the first one and those with our questions are not folded
+                ours = [entry for entry in entries[1:] if not entry.claims]
             if entries:
                 parts.append((address, title, [entry for entry in entries if entry not in ours], ours))
         return parts
