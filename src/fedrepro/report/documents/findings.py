@@ -131,6 +131,11 @@ def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
     return []
 
 
+def scales_with_results(reports: Path, paper: str, scales: Iterable[str]) -> list[str]:
+    """Return the scales at which there are results of a paper; it may be made on request alone."""
+    return [scale for scale in scales if summary.read_verdicts(reports / scale / paper)]
+
+
 def link_arxiv(reference: str) -> Markup:
     """Return a reference with its arXiv number as a link."""
     return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
@@ -158,6 +163,13 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
     answers = answer_questions(reports, papers, scales)
     text = page.render(
-        answers=answers, late=late, total=len(tested), findings=findings, scales=scales, papers=papers, documented=documented
+        answers=answers,
+        late=late,
+        total=len(tested),
+        findings=findings,
+        scales=scales,
+        papers=papers,
+        documented=documented,
+        scales_of={paper: scales_with_results(reports, paper, scales) for paper in papers},
     )
     (reports / "index.html").write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from fedrepro.report.documents import curves, page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.entries import command
-from fedrepro.report.documents.findings import Finding, link_arxiv, plain_word
+from fedrepro.report.documents.findings import Finding, link_arxiv, plain_word, scales_with_results
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
@@ -74,6 +74,7 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
         rest = paper.differences if len(paper.differences) > len(main) else []
         forests = {"main_forest": _draw_forest(main, narrow=True), "forest": _draw_forest(rest)}
         own = shared | {"paper": paper, "charts": curves.charts(content)} | forests
+        own["scales"] = scales_with_results(folder.parent, paper.key, scales)
         page = templates.get_template("paper.html.j2").render(own)
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 
