@@ -16,7 +16,7 @@ LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
 PAPERS = {"fedmmd": "FedMMD & FedFusion", "fedmax": "FedMAX", "fed2": "Psi-Net / Fed2", "fedcl": "FedCL <b>"}
 SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
 FIGURES = 12
-SCALES = ("paper", "small")
+SCALES = dict.fromkeys(("paper", "small"), ("fedmmd", "fedmax", "fedcl", "psi_net"))
 REPORTED = [list(range(21)), [round / 25 for round in range(21)]]  # the paper's curve of FedAvg
 SCRIPTS = Path(__file__).parents[2] / "reports/vega"
 

@@ -15,7 +15,7 @@ rule page:
     params:
         papers=unrecorded(work.default_papers),
         folder=unrecorded(str(reports.folder)),
-        scales=reports.compared_scales if reports.overview_files else [],
+        scales=reports.compared_scales if reports.overview_files else {},
         unfinished=reports.unfinished,
         digest=[reports.digest(paper) for paper in work.default_papers],
     script:

@@ -62,7 +62,10 @@ class Reports:
         self.folder = Path("reports", params.scale)
         self.code = provenance.report_digest()
         compared = {name: scale for name, scale in params.scales.items() if scale.compare != "none"}
-        self.compared_scales = sorted(compared, key=lambda name: compared[name].compare != "full")  # the papers' own first
+        names = sorted(compared, key=lambda name: compared[name].compare != "full")  # the papers' own first
+        self.compared_scales = {  # scale -> the papers that it makes without being asked
+            name: [paper for paper in params.papers if paper not in compared[name].on_request] for name in names
+        }
 
     @property
     def overview_files(self) -> list[str]:

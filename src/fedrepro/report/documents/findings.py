@@ -131,11 +131,6 @@ def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
     return []
 
 
-def scales_with_results(reports: Path, paper: str, scales: Iterable[str]) -> list[str]:
-    """Return the scales at which there are results of a paper; it may be made on request alone."""
-    return [scale for scale in scales if summary.read_verdicts(reports / scale / paper)]
-
-
 def link_arxiv(reference: str) -> Markup:
     """Return a reference with its arXiv number as a link."""
     return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
@@ -170,6 +165,6 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
         scales=scales,
         papers=papers,
         documented=documented,
-        scales_of={paper: scales_with_results(reports, paper, scales) for paper in papers},
+        scales_of={paper: [name for name in scales if summary.read_verdicts(reports / name / paper)] for paper in papers},
     )
     (reports / "index.html").write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ hold no build date, so that the same runs give the same bytes.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ from markupsafe import Markup
 from fedrepro.report.documents import curves, page_view
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.entries import command
-from fedrepro.report.documents.findings import Finding, link_arxiv, plain_word, scales_with_results
+from fedrepro.report.documents.findings import Finding, link_arxiv, plain_word
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
@@ -25,12 +25,13 @@ from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD,
 from fedrepro.report.verdicts.summary import LEVEL, PAPER, multiple_testing_note, summary, tally
 
 
-def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) -> None:
+def write(papers: list[PaperContent], folder: Path, scales: Mapping[str, Collection[str]] | None = None) -> None:
     """Write the pages of all papers into `folder`, reports/<scale>, and the curves that they explore.
 
     Args:
-        scales: those whose pages are linked.
+        scales: those whose pages are linked, each with its papers.
     """
+    scales = scales or {}
     views = [page_view.paper_view(paper) for paper in papers]
     note = next(iter(views[0].results.values())).note
     templates = environment(autoescape=True)
@@ -74,7 +75,7 @@ def write(papers: list[PaperContent], folder: Path, scales: Sequence[str] = ()) 
         rest = paper.differences if len(paper.differences) > len(main) else []
         forests = {"main_forest": _draw_forest(main, narrow=True), "forest": _draw_forest(rest)}
         own = shared | {"paper": paper, "charts": curves.charts(content)} | forests
-        own["scales"] = scales_with_results(folder.parent, paper.key, scales)
+        own["scales"] = [name for name, keys in scales.items() if paper.key in keys]
         page = templates.get_template("paper.html.j2").render(own)
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 
