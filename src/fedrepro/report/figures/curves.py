@@ -35,6 +35,7 @@ from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
 WIDE = 0.5  # of the axis: bands that are wider are not drawn
+MANY = 12  # series; the bands of more hide each other and are not drawn
 MARGIN = 0.02  # of the rounds: space for the last marker
 Share = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
@@ -131,14 +132,15 @@ class Figure(base.Figure, ExperimentRef):
             draw_band(axes, xs, list(estimates.values()), style.colour, bounds)
 
     def _wide_interval(self, panel: ExperimentView, window: int) -> float | None:
-        """Return the median half width of the intervals if bands would fill the part of the axis that is shown, else None."""
+        """Return the median half width of the intervals if their bands would fill the axis, being wide or many; else None."""
         shown = panel.results.at_scale(self.shown)
         estimates = [self._estimates(panel, label, window).values() for label in self._labels(panel)]
         widths = [each.half_width for series in estimates for each in series if each.half_width]
-        if not shown or not widths:
+        if not widths:
             return None
         width = statistics.median(widths)
-        return width if 2 * width > WIDE * display_factor(panel.measure) * (shown[1] - shown[0]) else None
+        wide = shown and 2 * width > WIDE * display_factor(panel.measure) * (shown[1] - shown[0])
+        return width if wide or len(estimates) > MANY else None
 
     def _labels(self, panel: ExperimentView) -> list[str]:
         """Return the series that are drawn."""
@@ -224,7 +226,7 @@ class Figure(base.Figure, ExperimentRef):
         sentences.append(base.seeds_sentence([results], "not drawn" if wide else "band"))
         if wide:
             unit = difference_unit_name(measure)
-            sentences.append(f"The intervals are too wide for this axis: half of one is {wide:.2g} {unit} in the median.")
+            sentences.append(f"The intervals would fill this axis: half of one is {wide:.2g} {unit} in the median.")
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
