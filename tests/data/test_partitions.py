@@ -72,6 +72,7 @@ def same(one, other):
         and np.array_equal(one.permutations, other.permutations)
         and np.array_equal(one.proxy, other.proxy)
         and np.array_equal(one.validation, other.validation)
+        and all(map(np.array_equal, one.client_validation or [], other.client_validation or []))
         and (one.clients, one.redraw_seed) == (other.clients, other.redraw_seed)
     )
 
@@ -609,6 +610,26 @@ def test_validation_images_are_held_out(tmp_path):
     partitions.save(part, tmp_path / "parts.npz")
     assert same(partitions.load(tmp_path / "parts.npz"), part)
     assert "validation" not in config().model_dump() and partitions.for_run(config(), images()).validation is None
+
+
+@pytest.mark.parametrize("choice", [{}, {"name": "permuted", "whole": True}, {"name": "shards"}], ids=["iid", "shared", "shards"])
+def test_validation_images_of_each_client_are_a_share_of_its_own(choice, tmp_path):
+    """Neither a client nor the server trains on them, even where clients share images."""
+    run = config(partition={"clients": 4} | choice, validation={"share": 0.25, "per_client": True}, proxy={"share": 0.25})
+    part, whole = (partitions.for_run(each, images()) for each in (run, run.model_copy(update={"validation": None})))
+    trained = np.concatenate([*part.train, part.proxy])
+    assert len(part.validation) and not np.isin(part.validation, trained).any()
+    for before, train, own in zip(whole.train, part.train, part.client_validation, strict=True):
+        assert np.array_equal(np.union1d(train, own), before) and np.isin(own, part.validation).all()
+        assert len(own) == round(0.25 * len(before))
+    partitions.save(part, tmp_path / "parts.npz")
+    assert same(partitions.load(tmp_path / "parts.npz"), part)
+
+
+def test_validation_leaves_each_client_an_image():
+    run = config(partition={"clients": 30}, train_images=60, validation={"share": 0.9, "per_client": True})
+    with pytest.raises(UserError, match=r"validation.share: leaves 30 clients no images \(got 0.9\)"):
+        partitions.for_run(run, images())
 
 
 def test_partitions_are_drawn_without_torch(tmp_path):

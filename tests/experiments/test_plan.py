@@ -406,6 +406,10 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: expected 5 to 10"),
     ({"partition": {"name": "shards", "clients": 4, "shards": 400}}, "4 clients x 400 shards need 1600 images, got 1438"),
     ({"measures": ["validation_loss"]}, "measures: validation_loss needs validation, e.g. {share: 0.1}"),
+    (
+        {"measures": ["validation_personal_accuracy"], "validation": {"share": 0.1}},
+        "measures: validation_personal_accuracy needs validation.per_client: true",
+    ),
     ({"validation": {"share": 0.999}}, "validation.share: leaves 1 images for 4 clients (got 0.999)"),
     ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
     ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),

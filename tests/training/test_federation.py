@@ -402,6 +402,22 @@ def test_validation_measures_are_of_the_images_that_are_held_out():
     ]
 
 
+def test_validation_images_of_each_client_measure_its_own_model():
+    """The clients' trained weights; the pixel order is the client's, and a client without such images does not count."""
+    options = {"measures": ["validation_accuracy", "validation_personal_accuracy"], "clients_per_round": 3}
+    fed = federation(config(validation={"share": 0.3, "per_client": True}, partition=PERMUTED, **options))
+    state, seen = fed.start()[0], {}
+    _, row = fed.advance(state, watch=lambda trained: seen.update({trained.client.number: trained.weights}))
+    parts = fed.data.partition.client_validation
+    expected = []
+    for client, weights in seen.items():
+        order = torch.from_numpy(fed.data.partition.permutations[client])
+        pixels = fed.data.train_x[torch.from_numpy(parts[client])].flatten(2)[:, :, order]
+        labels = fed.data.train_y[torch.from_numpy(parts[client])]
+        expected.append(scores(fed, weights, pixels.view(-1, *fed.data.train_x.shape[1:]), labels)[0])
+    assert row["validation_personal_accuracy"] == pytest.approx(sum(expected) / 3) and len(set(expected)) > 1
+
+
 def test_images_of_the_server_are_as_they_are_unless_asked():
     """The images of clients are flipped."""
     data = images(shape=(3, 12, 12))

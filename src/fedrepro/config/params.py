@@ -81,10 +81,15 @@ class Proxy(Frozen):
 
 
 class Validation(Frozen):
-    """Training images that no client and no server gets, on which settings are chosen: a random part of the images in use, the
-    same for all methods of a seed."""
+    """Training images that nobody trains on, on which settings are chosen: the same for all methods of a seed."""
 
-    share: Rate = Field(gt=0, description="the part of the training images in use")
+    share: Rate = Field(gt=0, description="the part of the training images in use, or of each client's")
+    per_client: bool = Field(
+        False,
+        description="true: from each client's images, also for the measures on each client's own validation images; "
+        "false: before the images are given to clients",
+        exclude_if=lambda value: not value,
+    )
 
 
 class PixelScaling(Frozen):
@@ -169,6 +174,9 @@ class Training(Frozen):
         needed = [name for name in self.measures if MEASURES[name].images == "validation"]
         if needed and not self.validation:
             raise ValueError(f"measures: {needed[0]} needs validation, e.g. {{share: 0.1}}")
+        own = [name for name in needed if MEASURES[name].over]
+        if own and self.validation and not self.validation.per_client:
+            raise ValueError(f"measures: {own[0]} needs validation.per_client: true")
         return self
 
 

@@ -10,12 +10,12 @@ from typing import Literal
 @dataclass(frozen=True)
 class Measure:
     """The `score` of a model on the whole test or validation set, or the mean over clients of the score on each client's own
-    test part."""
+    part of it."""
 
     title: str  # in sentences, without its unit
     score: Literal["accuracy", "loss", "macro_f1"]
     model: Literal["global", "received", "trained"] = "global"  # after the round; as sent to a client; after its local training
-    over: Literal["participants", "clients"] | None = None  # the clients whose test parts are used; None: the whole test set
+    over: Literal["participants", "clients"] | None = None  # the clients whose parts are used; None: the whole set
     batch: int | None = None  # number of images in each batch, whose scores are averaged; None: all images at once
     images: Literal["test", "validation"] = "test"
     label: str = ""  # on an axis, if the title is too long for one
@@ -32,6 +32,7 @@ class Measure:
 
 
 BEFORE, AFTER = "own-test accuracy before local training", "own-test accuracy after local training"
+OWN_VALIDATION = "accuracy on own validation images after local training"
 MEASURES = {
     "test_accuracy": Measure("test accuracy", "accuracy"),
     "test_loss": Measure("test loss", "loss"),
@@ -44,5 +45,9 @@ MEASURES = {
     "personal_accuracy": Measure(AFTER, "accuracy", "trained", "participants"),
     "initial_accuracy_all": Measure(f"{BEFORE}, all clients", "accuracy", "received", "clients", label="initial accuracy"),
     "personal_accuracy_all": Measure(f"{AFTER}, all clients", "accuracy", "trained", "clients"),
+    "validation_personal_accuracy": Measure(OWN_VALIDATION, "accuracy", "trained", "participants", images="validation"),
+    "validation_personal_accuracy_all": Measure(
+        f"{OWN_VALIDATION}, all clients", "accuracy", "trained", "clients", images="validation"
+    ),
 }
 USUAL = ("test_accuracy", "test_loss", "initial_accuracy", "personal_accuracy")  # the default of `measures`

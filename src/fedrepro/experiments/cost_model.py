@@ -117,6 +117,8 @@ def estimate(
     held_out = partitions.validation_size(config.validation, train_images)
     client_images = partitions.mean_client_images(config.partition, train_images - held_out)
     client_tests = partitions.mean_client_images(config.partition, test_images)
+    if config.validation and config.validation.per_client:
+        client_tests += partitions.mean_client_images(config.partition, held_out)
     tasks_done = config.rounds * config.clients_per_round
     evaluations = config.rounds / config.evaluate_every
 

@@ -30,7 +30,7 @@ class Paths:
         choice = config.partition
         images = (config.train_images, config.test_images)
         apart: list = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
-        apart += [] if config.validation is None else [config.validation.share]
+        apart += [] if config.validation is None else [*config.validation.model_dump().values()]
         dependencies = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *apart]
         key = provenance.value_digest(dependencies, 8)
         return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"

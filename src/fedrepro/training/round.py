@@ -1,5 +1,6 @@
 """Execution of one round: local training, measures at clients, bytes and losses."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -201,17 +202,18 @@ class RoundExecution:
         )
 
     def _measure_client(self, client: int, task: ClientTask, received: Weights, weights: Weights | None) -> Values:
-        """Evaluate the task's measures on a client's own test images, of the weights that it starts from and, unless None, of
-        `weights` after its training."""
+        """Evaluate the task's measures on a client's own test or validation images, of the weights that it starts from and,
+        unless None, of `weights` after its training."""
         context, values = self.context, Values()
         models = {"received": received} if task.first else {}
         if weights is not None:
             models["trained"] = context.algorithm.personalised_weights(weights, received)
-        for model, evaluated in models.items():
-            measures = {name: MEASURES[name] for name in task.measures if MEASURES[name].model == model}
-            if measures:
-                images, labels = context.data.test_part(client, self.number)
-                values |= evaluate(context.algorithm, measures, evaluated, images, labels, context.chunk)
+        sets = {"test": context.data.test_part, "validation": context.data.validation_part}
+        for (model, evaluated), (images, part_of) in itertools.product(models.items(), sets.items()):
+            chosen = {name: MEASURES[name] for name in task.measures}
+            chosen = {name: each for name, each in chosen.items() if (each.model, each.images) == (model, images)}
+            if chosen:
+                values |= evaluate(context.algorithm, chosen, evaluated, *part_of(client, self.number), context.chunk)
         return values
 
     def _record(self, client: int, values: Values) -> None:
@@ -243,6 +245,6 @@ def message_bytes(message: Weights) -> int:
 
 
 def _mean(values: list[float]) -> float | None:
-    """Return the mean over the clients that have test images; None without any."""
+    """Return the mean over the clients that have such images; None without any."""
     valid = [value for value in values if not math.isnan(value)]
     return sum(valid) / len(valid) if valid else None

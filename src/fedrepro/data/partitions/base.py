@@ -44,6 +44,7 @@ class Partition:
     redraw_seed: int | None = None
     proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
     validation: np.ndarray | None = None  # int64 train indices of the images that nobody trains on
+    client_validation: list[np.ndarray] | None = None  # those of each part, if they are held out per client
 
     def parts_of(self, client: int, round: int) -> list[int]:
         """Return the parts that a client has in a round."""
@@ -57,6 +58,11 @@ class Partition:
 
     def test_indices(self, client: int, round: int) -> np.ndarray:
         return np.concatenate([self.test[part] for part in self.parts_of(client, round)])
+
+    def validation_indices(self, client: int, round: int) -> np.ndarray:
+        """Return the train indices of a client's own validation images; none unless they are held out per client."""
+        held_out = self.client_validation or [np.empty(0, np.int64)] * len(self.train)
+        return np.concatenate([held_out[part] for part in self.parts_of(client, round)])
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """Return the number of training images in round 1, (clients, classes), for the heat map."""
@@ -92,8 +98,8 @@ def validation_size(validation: Validation | None, images: int) -> int:
 
 
 def validation_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
-    """Return the indices of the training images in use that are held out, in order; None without validation."""
-    if config.validation is None:
+    """Return the indices of the training images in use that no client gets, in order; None if there are none."""
+    if config.validation is None or config.validation.per_client:
         return None
     order = rng.numpy_generator(config.seed, "validation").permutation(images)
     return np.sort(order[: validation_size(config.validation, images)])
@@ -125,7 +131,25 @@ def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabel
     sets = dataset.train.select(train[index]), dataset.test.select(test)
     drawn = create(config.partition, *sets, pixels=dataset.pixels, seed=config.seed)
     apart = {"proxy": proxy_images(config, len(train)), "validation": validation_images(config, len(train))}
-    return replace(drawn, train=[index[part] for part in drawn.train], **apart)
+    partition = replace(drawn, train=[index[part] for part in drawn.train], **apart)
+    return _hold_out_per_client(partition, config) if config.validation and config.validation.per_client else partition
+
+
+def _hold_out_per_client(partition: Partition, config: RunConfig | PartitionConfig) -> Partition:
+    """Take the validation images from each part: its share, to the nearest number. What one holds out, nobody trains on, not even
+    the server."""
+    assert config.validation is not None
+    draw, chosen = rng.numpy_generator(config.seed, "client validation"), np.empty(0, np.int64)
+    for part in partition.train:
+        left = np.setdiff1d(part, chosen)
+        more = max(0, round(config.validation.share * len(part)) - (len(part) - len(left)))
+        chosen = np.union1d(chosen, left[draw.permutation(len(left))[:more]])
+    train = [np.setdiff1d(part, chosen) for part in partition.train]
+    if without := sum(len(part) == 0 for part in train):
+        raise UserError(f"validation.share: leaves {without} clients no images (got {config.validation.share:g})")
+    own = [np.intersect1d(part, chosen) for part in partition.train]
+    proxy = None if partition.proxy is None else np.setdiff1d(partition.proxy, chosen)
+    return replace(partition, train=train, validation=chosen, client_validation=own, proxy=proxy)
 
 
 def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> None:
@@ -218,6 +242,9 @@ def save(partition: Partition, path: Path) -> None:
         arrays["proxy"] = partition.proxy
     if partition.validation is not None:
         arrays["validation"] = partition.validation
+    if partition.client_validation is not None:
+        arrays["client_validation"] = np.concatenate(partition.client_validation)
+        arrays["client_validation_ends"] = np.cumsum([len(part) for part in partition.client_validation])
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -226,12 +253,17 @@ def save(partition: Partition, path: Path) -> None:
 def load(path: Path) -> Partition:
     """Read what `save` wrote."""
     with np.load(path, allow_pickle=False) as stored:
+
+        def parts(name: str) -> list[np.ndarray]:
+            return np.split(stored[name], stored[f"{name}_ends"][:-1])
+
         return Partition(
-            train=np.split(stored["train"], stored["train_ends"][:-1]),
-            test=np.split(stored["test"], stored["test_ends"][:-1]),
+            train=parts("train"),
+            test=parts("test"),
             clients=int(stored["clients"]),
             permutations=stored.get("permutations"),
             redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
             proxy=stored.get("proxy"),
             validation=stored.get("validation"),
+            client_validation=parts("client_validation") if "client_validation" in stored else None,
         )

@@ -52,6 +52,11 @@ class FederatedData:
         index = torch.from_numpy(self.partition.test_indices(client, round)).to(self.device)
         return self.test_x[index], self.test_y[index]
 
+    def validation_part(self, client: int, round: int) -> tuple[Tensor, Tensor]:
+        """Return a client's own validation images, in its pixel order, and labels."""
+        index = torch.from_numpy(self.partition.validation_indices(client, round)).to(self.device)
+        return self.images(index, client, None), self.train_y[index]
+
     def validation_set(self) -> tuple[Tensor, Tensor]:
         """Return the images that are held out, in the original pixel order, and their labels; none without validation."""
         held_out = self.partition.validation
