@@ -612,7 +612,9 @@ def test_validation_images_are_held_out(tmp_path):
     assert "validation" not in config().model_dump() and partitions.for_run(config(), images()).validation is None
 
 
-@pytest.mark.parametrize("choice", [{}, {"name": "permuted", "whole": True}, {"name": "shards"}], ids=["iid", "shared", "shards"])
+@pytest.mark.parametrize(
+    "choice", [{}, {"name": "permuted", "whole": True}, {"name": "shards"}], ids=["iid", "shared", "shards"]
+)
 def test_validation_images_of_each_client_are_a_share_of_its_own(choice, tmp_path):
     """Neither a client nor the server trains on them, even where clients share images."""
     run = config(partition={"clients": 4} | choice, validation={"share": 0.25, "per_client": True}, proxy={"share": 0.25})

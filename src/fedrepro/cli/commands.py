@@ -227,13 +227,14 @@ def tune(options: argparse.Namespace) -> int:
     stale = [series for series in planned if series.stale]
     sys.stdout.writelines(f"{series.location}: {series.stale}\n" for series in stale)
     sys.stdout.flush()
-    if any(series.unfinished for series in stale):
+    while any(series.unfinished for series in stale):
         overrides = [f"{key}={getattr(options, key)}" for key in ("scale", "data_mirror", "device") if getattr(options, key)]
         targets = [f"tune_{paper}" for paper in dict.fromkeys(series.paper for series in stale)]
         command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), *targets]
         if code := subprocess.run([*command, *(["--config", *overrides] if overrides else [])]).returncode:
             return code
         planned = trials.plan_trials(project.params, project.paths, papers)
+        stale = [series for series in planned if series.stale]
     changed = trials.write_choices(planned, project.params)
     sys.stdout.writelines(f"{path}: written\n" for path in changed)
     if not changed:

@@ -38,6 +38,10 @@ class Trial:
     values: Values
     runs: tuple[Run, ...]
 
+    @property
+    def finished(self) -> bool:
+        return all(run.summary.exists() for run in self.runs)
+
     def score(self, by: Tuning) -> float | None:
         """Return the mean of the measure over the last measured rounds and the seeds; None if a run diverged."""
         scores: list[float] = []
@@ -79,15 +83,17 @@ class TunedSeries:
         return f"the values were chosen with other {' and '.join(other)}" if other else None
 
     @property
-    def unfinished(self) -> list[Run]:
-        return [run for trial in self.trials for run in trial.runs if not run.summary.exists()]
+    def unfinished(self) -> bool:
+        """Return whether a trial is not finished, or is still to be proposed."""
+        expected = tuning.trials_of(self.training, self.training.series[self.label])
+        return len(self.trials) < expected or not all(trial.finished for trial in self.trials)
 
     def choose(self) -> Chosen:
         """Return the outcome: the first of the best trials. Raises UserError if all diverged."""
         by = self.training.tuning
         assert by is not None
         scores = [trial.score(by) for trial in self.trials]
-        sign = -1 if MEASURES[by.by].score == "loss" else 1
+        sign = _sign(by)
         finite = {number: sign * score for number, score in enumerate(scores) if score is not None and math.isfinite(score)}
         if not finite:
             raise UserError(f"{self.location}: all {len(scores)} trials diverged. Change the values in its grid.")
@@ -106,6 +112,11 @@ class TunedSeries:
             data=self.trials[0].runs[0].data,
             code=self.trials[0].runs[0].code,
         )
+
+
+def _sign(by: Tuning) -> int:
+    """Return what makes a higher score the better."""
+    return -1 if MEASURES[by.by].score == "loss" else 1
 
 
 def _is_at_edge(value: Any, listed: list[Any]) -> bool:
@@ -156,12 +167,22 @@ def _plan_experiment(
         if tuning.TUNE not in choice.options:
             continue
         place, trials = f"{where}: series.{label}", []
-        for values in tuning.combinations(training, choice, label, place):
-            configs = run_configs(params, trial, tuning.with_values(choice, values), place)
-            runs = tuple(lookup.find(config, data.identity(config.dataset), report_only=False) for config in configs)
-            trials.append(Trial(values, runs))
+        batch = tuning.combinations(training, choice, label, place)
+        while batch:
+            for values in batch:
+                configs = run_configs(params, trial, tuning.with_values(choice, values), place)
+                runs = tuple(lookup.find(config, data.identity(config.dataset), report_only=False) for config in configs)
+                trials.append(Trial(values, runs))
+            finished = all(one.finished for one in trials)
+            batch = tuning.more_combinations(training, choice, _scores(trials, training.tuning)) if finished else []
         tuned.append(TunedSeries(paper, name, label, training, tuple(trials), chosen.get(label)))
     return tuned
+
+
+def _scores(trials: Collection[Trial], by: Tuning) -> list[tuple[Values, float | None]]:
+    """Return the values of finished trials and their scores, of which higher is better; None if not finite."""
+    scores = ((trial.values, trial.score(by)) for trial in trials)
+    return [(values, _sign(by) * score if score is not None and math.isfinite(score) else None) for values, score in scores]
 
 
 def as_plan(tuned: Collection[TunedSeries]) -> Plan:

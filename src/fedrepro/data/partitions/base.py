@@ -136,8 +136,8 @@ def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabel
 
 
 def _hold_out_per_client(partition: Partition, config: RunConfig | PartitionConfig) -> Partition:
-    """Take the validation images from each part: its share, to the nearest number. What one holds out, nobody trains on, not even
-    the server."""
+    """Take its share, to the nearest number, of validation images from each part. What one holds out, no client and no server
+    trains on."""
     assert config.validation is not None
     draw, chosen = rng.numpy_generator(config.seed, "client validation"), np.empty(0, np.int64)
     for part in partition.train:
