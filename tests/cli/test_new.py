@@ -63,7 +63,7 @@ def write(capsys, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["2nd", "class", "_mine", "Mine", "a-b", "../mine", "base", ""])
 def test_a_name_that_is_no_module_is_refused(name, tree, capsys):
-    assert main.main(["new", "method", name]) == 2 and "not a name of a module" in capsys.readouterr().err
+    assert main.main(["new", "method", name]) == 2 and "cannot be used as a name" in capsys.readouterr().err
     assert not (tree / "src").exists() and main.OPTIONS["kind"]["choices"] == tuple(new.FILES)
 
 
@@ -122,4 +122,5 @@ def test_a_paper_is_trained_and_drawn_at_scale_quick(tree, capsys):
         alone = read_params(overrides={"scale": scale, "papers": ["mine"]})
         [item] = plan.plan_experiments(alone, paths)["mine"].values()
         assert len(item.runs) == 2 * seeds and {run.config.rounds for run in item.runs} == {rounds}
-    assert "mine" not in params.default_papers
+        assert alone.default_papers == ("mine",)
+    assert "mine" not in read_params(overrides={"papers": ["fedcl", "mine"]}).default_papers

@@ -130,9 +130,9 @@ def test_wrong_folders_are_one_message(parts, words, tmp_path):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("", "line 1: expected client,image"), ("a,b\n", "line 1: expected client,image"),
-    ("client,image\n0,1\n0,x\n", r"line 3: expected two numbers \(got 0,x\)"),
-    ("client,image\n0,1\n0,-1\n", r"line 3: expected two numbers \(got 0,-1\)"),
-    ("client,image,part\n0,1,tests\n", "line 2: expected two numbers, train or test"),
+    ("client,image\n0,1\n0,x\n", r"line 3: expected two whole numbers from 0 \(got 0,x\)"),
+    ("client,image\n0,1\n0,-1\n", r"line 3: expected two whole numbers from 0 \(got 0,-1\)"),
+    ("client,image,part\n0,1,tests\n", "line 2: expected two whole numbers from 0, train or test"),
     ("client,image\n0,1\n1,20\n", "line 3: image 20: the data set has 20 train images, 0 to 19"),
     ("client,image,part\n0,1,train\n0,8,test\n", "line 3: image 8: the data set has 8 test images, 0 to 7"),
     ("client,image\n0,1\n\n1,1\n", "line 4: train image 1 is on line 2 too"),

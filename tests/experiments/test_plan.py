@@ -53,12 +53,14 @@ def test_experiments_on_unavailable_data_are_left_out(paths, tmp_path):
     for found, words in (
         (of("aptos"), "no folders aptos2019.*www.kaggle.com"),
         (of("emnist_letters", "mirror"), "gzip.zip is not there.*Put the files"),
+        (of({"name": "folders", "path": "pictures"}), "path: pictures: no such folder"),
     ):
         assert found["one"].runs == () and found["one"].blocked
         assert re.search(words, found["one"].skipped.text)
         assert found["two"].skipped is None and len(found["two"].runs) == 4
     with pytest.raises(UserError, match="experiments.yaml: one: series.FedMMD: .*width: "):
         plan_experiments(one(dataset="aptos", model={"width": -1}), paths)
+    resolve.check_other_scales(one(dataset={"name": "folders", "path": "pictures"}))
     assert re.search("mnist is not available: data mirror .*absent", of("mnist", "absent")["one"].warnings[0])
 
 

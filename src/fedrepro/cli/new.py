@@ -31,7 +31,7 @@ def write(kind: str, name: str, root: Path = Path()) -> list[Path]:
 
     Raises UserError for a name that cannot be used, or if a file exists; then nothing is written."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name in UNREGISTERED:
-        raise UserError(f"new {kind}: {name}: not a name of a module. Choose one of a to z, 0 to 9 and _, such as my_{kind}.")
+        raise UserError(f"new {kind}: {name}: cannot be used as a name. Choose one of a to z, 0 to 9 and _, such as my_{kind}.")
     texts = {
         Path(path.replace(PLACEHOLDER, name)): (TEMPLATES / template).read_text(encoding="utf-8").replace(PLACEHOLDER, name)
         for template, path in FILES[kind].items()

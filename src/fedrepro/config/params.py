@@ -406,7 +406,7 @@ class Params(Frozen):
     @property
     def default_papers(self) -> tuple[str, ...]:
         """Return the papers that a command makes without naming them, and that pages show."""
-        return tuple(paper for paper in self.papers if paper not in self.active_scale.on_request)
+        return tuple(paper for paper in self.papers if paper not in self.active_scale.on_request) or self.papers
 
     @property
     def inherited_scales(self) -> tuple[str, ...]:

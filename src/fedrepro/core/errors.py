@@ -27,7 +27,7 @@ def error_prefix(where: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise type(error)(f"{where}: {error}") from None
 
 
 def masked(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 OFFICIAL, DIFFERS = "official release", "differs from the official release"
 NOTES = {  # source -> note, for data that are neither the official release nor a mirror's copy
-    "scikit-learn": "quick scale stand-in",
+    "scikit-learn": "part of scikit-learn",
     "drawn": "drawn here",
     "folder": "user's copy, not checked against the official release",
     "own": "own files",

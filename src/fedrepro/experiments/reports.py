@@ -63,9 +63,16 @@ class Reports:
         self.code = provenance.report_digest()
         compared = {name: scale for name, scale in params.scales.items() if scale.compare != "none"}
         names = sorted(compared, key=lambda name: compared[name].compare != "full")  # the papers' own first
-        self.compared_scales = {  # scale -> the papers that it makes without being asked
-            name: [paper for paper in params.papers if paper not in compared[name].on_request] for name in names
+        self.compared_scales = {  # scale -> the papers of which it has a page
+            name: [paper for paper in params.papers if self._has_page(paper, name)] for name in names
         }
+
+    def _has_page(self, paper: str, scale: str) -> bool:
+        """Return whether a paper has a page at a scale: at the active one, whether it will have one."""
+        if scale == self.params.scale:
+            return paper in self.params.default_papers
+        made = self.folder.parent / scale / paper / "index.html"
+        return paper not in self.params.scales[scale].on_request and made.exists()
 
     @property
     def overview_files(self) -> list[str]:

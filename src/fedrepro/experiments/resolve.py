@@ -26,7 +26,8 @@ def check_other_scales(params: Params) -> None:
         for paper, settings in params.paper_settings.items():
             for name in settings.experiments:
                 if (overlay := other.overlay(paper, name)) is not None:
-                    with error_prefix_at_scale(other, paper, name) as where:
+                    # missing data are a reason to leave the experiment out at that scale
+                    with contextlib.suppress(DataUnavailable), error_prefix_at_scale(other, paper, name) as where:
                         _check(other, paper, name, overlay, where)
 
 

@@ -47,7 +47,7 @@ def combinations(training: Experiment, choice: Choice, label: str, where: str) -
     assert tuning is not None  # checked with the settings
     every = math.prod(map(len, grid.values()))
     if tuning.sampler == "grid" and every > tuning.budget:
-        remedy = "Leave out values, or set tuning.sampler: random"
+        remedy = "Leave out values, raise the budget, or set tuning.sampler: random"
         raise UserError(f"{where}.{TUNE}: {every} combinations, the budget is {tuning.budget}. {remedy}.")
     order = rng.numpy_generator(tuning.seeds[0], f"tune {label}").permutation(every)
     count = tpe.batch_size(tuning.budget) if tuning.sampler == "tpe" else tuning.budget

@@ -88,7 +88,7 @@ def _rows(path: str, digest: str) -> dict[str, list[Row]]:
         for cells in filter(None, table):
             client, image, part = [*cells, "train"][:3] if len(cells) == len(header) else ("", "", "")
             if not (client.isdecimal() and image.isdecimal() and part in PARTS):
-                form = f"two numbers{', train or test' * (len(header) > 2)}"
+                form = f"two whole numbers from 0{', train or test' * (len(header) > 2)}"
                 raise UserError(f"{path}: line {table.line_num}: expected {form} (got {','.join(cells)[:60]})")
             if (before := first.setdefault((part, int(image)), table.line_num)) != table.line_num:
                 raise UserError(f"{path}: line {table.line_num}: {part} image {int(image)} is on line {before} too")
