@@ -266,6 +266,16 @@ def test_a_curve_is_the_mean_in_percent():
     assert (band.min(), band.max()) == (0, 100)  # 70 ± 12.706 x 20 and more, as far as it is possible
 
 
+def test_of_many_curves_the_first_and_the_best_have_colours():
+    """The others are grey, with one entry in the legend."""
+    found = made({f"rate {n}": {0: [0.1, n / 20], 1: [0.1, n / 20]} for n in range(curves.MANY + 1)})
+    picture = picture_of(found)
+    assert legend(picture) == ["rate 0", "rate 9", "rate 10", "rate 11", "rate 12", "8 others", "target"]
+    assert len(picture.axes[0].lines) == curves.MANY + 2 and not picture.axes[0].collections
+    assert "In colour: rate 0 and the 4 best at the end" in caption(found)
+    assert len(legend(picture_of(made({f"rate {n}": {0: [0.1, 0.2]} for n in range(curves.MANY)})))) == curves.MANY + 1
+
+
 FUSION = {f"FedFusion {operator}": {"name": "fedfusion", "operator": operator} for operator in ("single", "multi", "conv")}
 FEDAVG = {"name": "fedavg"}
 PAPERS = {

@@ -35,7 +35,8 @@ from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
 WIDE = 0.5  # of the axis: bands that are wider are not drawn
-MANY = 12  # series; the bands of more hide each other and are not drawn
+MANY = 12  # series; of more, the bands are not drawn, and only the best have colours
+BEST = 4  # of many series: those with colours, besides the first
 MARGIN = 0.02  # of the rounds: space for the last marker
 Share = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
@@ -77,13 +78,16 @@ class Figure(base.Figure, ExperimentRef):
     def draw(self, axes: Any, evidence: PaperData) -> None:
         panel, window = evidence.panel(self), self._window(evidence)
         styles = evidence.styles_of(panel.results)
+        grey = self._grey_labels(panel, window)
         for index, label in enumerate(self._labels(panel)):
-            self._draw_line(axes, panel, label, styles[label], window, index)
+            if label not in grey:
+                self._draw_line(axes, panel, label, styles[label], window, index)
+        self._draw_grey_lines(axes, panel, grey, window)
         if not self._wide_interval(panel, window):
             for label in self._labels(panel):
                 self._draw_band(axes, panel, label, styles[label], window)
         for label in panel.results.unfinished_series:
-            if label in styles:
+            if label in styles and label not in grey:
                 options = {"color": styles[label].colour, **styles[label].marker_options}
                 axes.plot([], [], **options, label=label + UNFINISHED_SUFFIX, gid=label)
         reported = self._reported(panel, evidence.curves)
@@ -116,6 +120,24 @@ class Figure(base.Figure, ExperimentRef):
         line.set_dashes(style.dashes or (None, None))
         interval = max(1, len(xs) // 8)
         line.set_markevery((index * interval // len(panel.results.labels), interval))
+
+    def _draw_grey_lines(self, axes: Any, panel: ExperimentView, labels: list[str], window: int) -> None:
+        """Draw means of series without colours of their own, as one entry of the legend."""
+        for number, label in enumerate(labels):
+            estimates = self._estimates(panel, label, window)
+            xs = [self._step(panel, label) * round for round in estimates]
+            name = f"{len(labels)} others" if number == 0 else f"_{label}"
+            axes.plot(xs, [each.mean for each in estimates.values()], color="0.75", linewidth=0.6, label=name, zorder=1.5)
+
+    def _grey_labels(self, panel: ExperimentView, window: int) -> list[str]:
+        """Return, of many series, all but the first and those that are best at the end; else none."""
+        labels = self._labels(panel)
+        if len(labels) <= MANY:
+            return []
+        estimates = {label: self._estimates(panel, label, window) for label in labels}
+        ends = {label: values[max(values)].mean for label, values in estimates.items() if values}
+        best = sorted(ends, key=ends.__getitem__, reverse=panel.measure.score != "loss")[:BEST]
+        return [label for label in labels[1:] if label not in best]
 
     def _estimates(self, panel: ExperimentView, label: str, window: int) -> dict[int, Estimate]:
         """Return round -> the mean over seeds in the unit of the axis."""
@@ -227,6 +249,8 @@ class Figure(base.Figure, ExperimentRef):
         if wide:
             unit = difference_unit_name(measure)
             sentences.append(f"The intervals would fill this axis: half of one is {wide:.2g} {unit} in the median.")
+        if self._grey_labels(panel, window):
+            sentences.append(f"In colour: {self._labels(panel)[0]} and the {BEST} best at the end; all are in the CSV file.")
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
