@@ -44,5 +44,9 @@ def propose(sizes: Sequence[int], scores: dict[Place, float | None], count: int,
         value = worst if score is None else score
         study.add_trial(optuna.trial.create_trial(params=values, distributions=options, value=value))
     asked = (tuple(study.ask(options).params.values()) for _ in range(count * TRIES))
-    untried = (place for place in itertools.chain(asked, itertools.product(*map(range, sizes))) if place not in scores)
-    return list(itertools.islice(dict.fromkeys(untried), count))
+    places = itertools.chain(asked, itertools.product(*map(range, sizes)))
+    proposed: list[Place] = []
+    while len(proposed) < count and (place := next(places, None)) is not None:
+        if place not in scores and place not in proposed:
+            proposed.append(place)
+    return proposed
