@@ -47,7 +47,7 @@ def reports(tmp_path) -> Path:
             record("c", "not compared"),
             record("d", "undecided", headline=""),
             record("e", "not run", headline="FedY"),
-            record("f", "holds", unit="%"),
+            record("f", "holds", unit="%", p_holm=0.06),
         ],
     }
     for scale, verdicts in records.items():
@@ -95,7 +95,8 @@ def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
     spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables)
     [paper, small, best] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
     assert paper == "Which end above FedAvg? MNIST, scale paper. Yes, 0. No, 1: FedA +2.86 ± 0.56 points (n = 4). Not shown, 0."
-    assert "MNIST, scale small. Yes, 2: FedB " in small and small.endswith("Not shown, 2.")
+    corrected = "Yes also after Holm's correction for all tests of the page: FedB."
+    assert "MNIST, scale small. Yes, 2: FedB " in small and small.endswith("Not shown, 2. " + corrected)
     assert best == "Which? Mean ranks at scale small, the best three of 5 and FedAvg: FedB 1.1, FedD 2.0, FedC 3.0, FedAvg 4.2."
 
 

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,15 +103,22 @@ def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[
     sentences = []
     for scale, (paper, spec) in itertools.product(scales, papers.items()):
         by_artifact: dict[str, dict[str, list[str]]] = {}
+        significant: dict[str, list[str]] = defaultdict(list)  # by artifact: series with the answer yes
         for record in summary.read_verdicts(reports / scale / paper) if spec.question else []:
             if record["verdict"] in TESTED:
                 claim = spec.claims[record["key"]]
                 by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
-                by_answer[Finding(paper, scale, record).answer].append(f"{claim.quantity.series} {record['ours']}")
+                answer = Finding(paper, scale, record).answer
+                by_answer[answer].append(f"{claim.quantity.series} {record['ours']}")
+                if answer == "yes" and record["p_holm"] is not None and record["p_holm"] <= summary.LEVEL:
+                    significant[claim.artifact].append(claim.quantity.series)
         for artifact, by_answer in by_artifact.items():
             ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
             named = {word: f": {'; '.join(of)}" * (bool(of) and word != "not shown") for word, of in by_answer.items()}
             answers = [f"{word.capitalize()}, {len(by_answer[word])}{names}" for word, names in named.items()]
+            if by_answer["yes"]:
+                corrected = ", ".join(significant[artifact]) or "none"
+                answers.append(f"Yes also after Holm's correction for all tests of the page: {corrected}")
             sentences.append(f"{spec.question} {'. '.join([ground, *answers])}.")
         if by_artifact:
             sentences += _best_ranks(reports / scale / paper / "tables", spec, scale)
