@@ -593,6 +593,9 @@ def test_clients_agree_on_the_top_classes_of_units():
     quantity = quantities.parse_quantity({"kind": "agreement", "series": "A"}, "t")
     view = ExperimentView("first", DisplayOptions(), Results(note, table))
     assert quantity.evaluate(view) == ([pytest.approx((4 / 6 + 0 / 1) / 2)], [])
+    assert quantity.model_copy(update={"blocks": ("a",)}).evaluate(view) == ([pytest.approx(4 / 6)], [])
+    with pytest.raises(UserError, match="agreement: blocks: unknown block 'c': choose from a, b"):
+        quantity.model_copy(update={"blocks": ("c",)}).evaluate(view)
 
 
 def test_lines_over_layers(paper, evidence):
