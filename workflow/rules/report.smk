@@ -14,6 +14,7 @@ rule page:
         f"logs/{work.params.scale}/page.log",
     params:
         papers=unrecorded(work.default_papers),
+        all_papers=unrecorded(work.papers),  # others may have pages at another scale
         folder=unrecorded(str(reports.folder)),
         scales=reports.compared_scales if reports.overview_files else {},
         unfinished=reports.unfinished,

@@ -15,4 +15,4 @@ with failures_logged(snakemake):
         hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
     build.write_documents(params.papers, Path(params.folder), hours, params.scales)
     if params.scales:
-        findings.write_findings(Path(params.folder).parent, params.papers, params.scales)
+        findings.write_findings(Path(params.folder).parent, params.all_papers, params.scales)
