@@ -51,10 +51,14 @@ def test_a_job_reads_what_the_main_process_packed():
     assert {one.name: one.done_files for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
 
 
-def test_a_paper_on_request_is_made_only_if_it_is_named():
+def test_a_paper_on_request_is_made_only_if_it_is_named_or_the_only_one():
+    place_paper(Path(), PAPER | {"figures": {"f": {"title": "One", "experiment": "one"}}}, "q")
     scale = {"scales": {"quick": {"on_request": ["p"]}}}
-    alone = made(**scale)
-    assert not alone.requested_experiments and not alone.default_papers and not alone.targets["train"]
+    assert made(**scale).default_papers.keys() == {"p"}
+    both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}} | scale
+    work = made(**both)
+    assert {item.paper for item in work.requested_experiments} == work.default_papers.keys() == {"q"}
+    assert len(work.targets["train"]) == 4 and len(made("p", **both).targets["p"]) > 0
     assert [item.name for item in made("p_f2", **scale).requested_experiments] == ["two"]
     assert len(made("p", **scale).targets["p"]) == len(made("p").targets["p"]) > 0
 

@@ -372,7 +372,8 @@ def test_each_phase_has_its_own_random_draws():
 
 
 def test_every_measure_has_its_column_and_value():
-    settings = {"partition": {"name": "classes", "clients": 4}, "lr": 0.05, "validation": {"share": 0.1}}
+    settings = {"partition": {"name": "classes", "clients": 4}, "lr": 0.05}
+    settings["validation"] = {"share": 0.1, "per_client": True}
     fed = federation(config(measures=list(MEASURES), **settings))
     state, row = advance(fed, 1)[0], None
     after, row = fed.advance(state)
