@@ -45,6 +45,11 @@ class Finding:
         return f"direction {WORDS[self.answer]}" if direction else WORDS[self.answer]
 
     @property
+    def significant(self) -> bool:
+        """Return whether the difference remains significant if all tests of the page are corrected (Holm)."""
+        return self.record["p_holm"] is not None and self.record["p_holm"] <= summary.LEVEL
+
+    @property
     def remarks(self) -> list[str]:
         """What weakens or strengthens the evidence, as phrases."""
         record, remarks = self.record, []
@@ -108,9 +113,9 @@ def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[
             if record["verdict"] in TESTED:
                 claim = spec.claims[record["key"]]
                 by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
-                answer = Finding(paper, scale, record).answer
-                by_answer[answer].append(f"{claim.quantity.series} {record['ours']}")
-                if answer == "yes" and record["p_holm"] is not None and record["p_holm"] <= summary.LEVEL:
+                finding = Finding(paper, scale, record)
+                by_answer[finding.answer].append(f"{claim.quantity.series} {record['ours']}")
+                if finding.answer == "yes" and finding.significant:
                     significant[claim.artifact].append(claim.quantity.series)
         for artifact, by_answer in by_artifact.items():
             ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
