@@ -244,16 +244,13 @@ def tune(options: argparse.Namespace) -> int:
 
 def keep(options: argparse.Namespace) -> int:
     """Copy finished runs to results/kept, and print them."""
-    from fedrepro.experiments import keep, plan, trials
+    from fedrepro.experiments import keep, plan
     from fedrepro.runs.kept import is_kept
 
     keep.recover(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
-    names = {(item.paper, item.name) for item in chosen}
-    tuned = trials.plan_trials(project.params, project.paths, {paper for paper, _ in names})
-    tuned = [series for series in tuned if (series.paper, series.experiment) in names]
-    folders = keep.keep([*chosen, *plan.all_experiments(trials.as_plan(tuned))], project.paths)
+    folders = keep.keep(chosen, project.paths)
     sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
     runs = plan.unique_runs(chosen)
     text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"

@@ -43,14 +43,15 @@ class Trial:
         return all(run.summary.exists() for run in self.runs)
 
     def score(self, by: Tuning) -> float | None:
-        """Return the mean of the measure over the last measured rounds and the seeds; None if a run diverged."""
+        """Return the mean of the measure over the last measured rounds and the seeds; None if not finite or a run diverged."""
         scores: list[float] = []
         for run in self.runs:
             if integrity.load_record(run.folder)["status"] != "finished":
                 return None
             measured = [float(row[by.by]) for row in integrity.load_metrics(run.folder) if row.get(by.by)]
             scores.append(mean(measured[-by.last :]))
-        return mean(scores)
+        score = mean(scores)
+        return score if math.isfinite(score) else None
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,14 @@ class TunedSeries:
         assert by is not None
         scores = [trial.score(by) for trial in self.trials]
         sign = _sign(by)
-        finite = {number: sign * score for number, score in enumerate(scores) if score is not None and math.isfinite(score)}
-        if not finite:
+        finished = {number: score for number, score in enumerate(scores) if score is not None}
+        if not finished:
             raise UserError(f"{self.location}: all {len(scores)} trials diverged. Change the values in its grid.")
-        best = max(finite, key=finite.__getitem__)
+        best = max(finished, key=lambda number: sign * finished[number])
         values, grid = self.trials[best].values, self.training.series[self.label].options[tuning.TUNE]
         return Chosen(
             values=values,
-            score=round(sign * finite[best], DIGITS),
+            score=round(finished[best], DIGITS),
             at_edge=tuple(name for name, value in values.items() if _is_at_edge(value, grid[name])),
             trials=len(scores),
             budget=by.budget,
@@ -180,9 +181,9 @@ def _plan_experiment(
 
 
 def _scores(trials: Collection[Trial], by: Tuning) -> list[tuple[Values, float | None]]:
-    """Return the values of finished trials and their scores, of which higher is better; None if not finite."""
+    """Return the values of finished trials and their scores, of which higher is better; None if a trial has none."""
     scores = ((trial.values, trial.score(by)) for trial in trials)
-    return [(values, _sign(by) * score if score is not None and math.isfinite(score) else None) for values, score in scores]
+    return [(values, None if score is None else _sign(by) * score) for values, score in scores]
 
 
 def as_plan(tuned: Collection[TunedSeries]) -> Plan:
