@@ -48,6 +48,12 @@ def test_table_of_ranks_by_hand():
     assert "Mean rank over 2 set-ups, 1 is best. Ranks that differ by less than" in text and "(Holm)" in text
 
 
+def test_a_small_p_value_is_not_printed_as_zero():
+    data = found({"FedAvg": [0.5, 0.5], "conv": [0.7, 0.7001]}, {"FedAvg": [0.5, 0.5], "conv": [0.7, 0.7001]})
+    conv = build_rows(table(**RANKS), data)[0]
+    assert 0 < float(conv["p (Holm)"]) < 1e-5
+
+
 def build_rows(shown, data) -> list[dict]:
     grid = shown.build(data)
     return [dict(zip(grid.columns, row, strict=True)) for row in grid.text_rows()]

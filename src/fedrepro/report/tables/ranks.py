@@ -1,5 +1,7 @@
 """Table of mean ranks over experiments, and of the differences to a baseline, paired by seed."""
 
+import math
+
 from fedrepro.config.types import Count
 from fedrepro.report import ranking
 from fedrepro.report.inference import over_panels
@@ -41,7 +43,7 @@ class Table(base.Table):
                 pairs = [lead for values in leads[label] for lead in values]
                 half_width = None if found.half_width is None else factor * found.half_width
                 row[self._column(panels[0])] = Number(factor * found.mean, 2, half_width, found.n, signed=True)
-                row["p (Holm)"] = Number(p_values.get(label), 3)
+                row["p (Holm)"] = _p_value(p_values.get(label))
                 row["Pairs ahead (%)"] = Number(100 * sum(lead > 0 for lead in pairs) / len(pairs))
             rows.append(row)
         return rows
@@ -67,3 +69,8 @@ class Table(base.Table):
             f"Above {self.baseline}: seed by seed, then the mean over the set-ups, of equal weight; p: adjusted for all "
             "series (Holm). Pairs ahead: the share of pairs of runs with the same seed in which the series is better",
         ]
+
+
+def _p_value(p: float | None) -> Number:
+    """Return a p-value with three decimals, or as many as it needs for one digit that is not zero."""
+    return Number(p, max(3, math.ceil(-math.log10(p))) if p else 3)
