@@ -47,7 +47,7 @@ def reports(tmp_path) -> Path:
             record("c", "not compared"),
             record("d", "undecided", headline=""),
             record("e", "not run", headline="FedY"),
-            record("f", "holds", unit="%", p_holm=0.06),
+            record("f", "holds", unit="%", p_holm=0.06, mean=0.03),
         ],
     }
     for scale, verdicts in records.items():
@@ -93,10 +93,13 @@ def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
     ranks = "series,mean_rank\nFedA,4.5\nFedAvg,4.25\nFedB,1.125\nFedC,3\nFedD,2\n"
     (reports / "small/p/tables/r.csv").write_text(ranks, encoding="utf-8")
     spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables)
-    [paper, small, best] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
-    assert paper == "Which end above FedAvg? MNIST, scale paper. Yes, 0. No, 1: FedA +2.86 ± 0.56 points (n = 4). Not shown, 0."
-    corrected = "Yes also after Holm's correction for all tests of the page: FedB."
-    assert "MNIST, scale small. Yes, 2: FedB " in small and small.endswith("Not shown, 2. " + corrected)
+    [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
+    shown = {answer: [(series, one.difference) for series, one in found] for answer, found in paper.findings.items()}
+    assert shown == {"yes": [], "no": [("FedA", "+2.86 ± 0.56")], "not shown": []}
+    assert (small.name, small.scale, small.address) == ("MNIST", "small", "small/p/index.html#t")
+    assert [(series, one.significant) for series, one in small.findings["yes"]] == [("FedF", False), ("FedB", True)]
+    assert [series for series, _ in small.findings["not shown"]] == ["FedA", "FedD"]
+    [best] = findings.best_ranks(reports, {"p": spec, "q": Spec}, ["paper", "small"])
     assert best == "Which? Mean ranks at scale small, the best three of 5 and FedAvg: FedB 1.1, FedD 2.0, FedC 3.0, FedAvg 4.2."
 
 

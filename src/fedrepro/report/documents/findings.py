@@ -3,7 +3,6 @@
 import csv
 import itertools
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,11 @@ class Finding:
     @property
     def answer(self) -> str:
         return ANSWER_OF[self.record["verdict"]]
+
+    @property
+    def difference(self) -> str:
+        """Our mean with its interval as printed, without the number of pairs; a difference of accuracies without its unit."""
+        return str(self.record["ours"]).partition(" (n = ")[0].removesuffix(f" {POINTS.name}")
 
     @property
     def word(self) -> str:
@@ -102,32 +106,39 @@ def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
     return findings
 
 
-def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
-    """Return for each scale, and each artifact of a paper with a `question`, which series its claims support; then the best
-    ranks of the paper's tables of ranks."""
-    sentences = []
+@dataclass(frozen=True)
+class Ground:
+    """What the claims of a table say of a paper's question: which series have the answer, the largest difference first."""
+
+    question: str
+    name: str
+    scale: str
+    address: str  # of the table
+    findings: dict[str, list[tuple[str, Finding]]]  # answer -> series and their claims
+
+
+def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[Ground]:
+    """Return the answers to the papers' questions, for each scale and table with tested claims."""
+    grounds = []
     for scale, (paper, spec) in itertools.product(scales, papers.items()):
-        by_artifact: dict[str, dict[str, list[str]]] = {}
-        significant: dict[str, list[str]] = defaultdict(list)  # by artifact: series with the answer yes
+        by_table: dict[str, list[tuple[str, Finding]]] = {}
         for record in summary.read_verdicts(reports / scale / paper) if spec.question else []:
             if record["verdict"] in TESTED:
                 claim = spec.claims[record["key"]]
-                by_answer = by_artifact.setdefault(claim.artifact, {word: [] for word in ANSWERS})
-                finding = Finding(paper, scale, record)
-                by_answer[finding.answer].append(f"{claim.quantity.series} {record['ours']}")
-                if finding.answer == "yes" and finding.significant:
-                    significant[claim.artifact].append(claim.quantity.series)
-        for artifact, by_answer in by_artifact.items():
-            ground = f"{spec.tables[artifact].name or artifact}, scale {scale}"
-            named = {word: f": {'; '.join(of)}" * (bool(of) and word != "not shown") for word, of in by_answer.items()}
-            answers = [f"{word.capitalize()}, {len(by_answer[word])}{names}" for word, names in named.items()]
-            if by_answer["yes"]:
-                corrected = ", ".join(significant[artifact]) or "none"
-                answers.append(f"Yes also after Holm's correction for all tests of the page: {corrected}")
-            sentences.append(f"{spec.question} {'. '.join([ground, *answers])}.")
-        if by_artifact:
-            sentences += _best_ranks(reports / scale / paper / "tables", spec, scale)
-    return sentences
+                by_table.setdefault(claim.artifact, []).append((claim.quantity.series, Finding(paper, scale, record)))
+        for table, found in by_table.items():
+            found.sort(key=lambda named: -(named[1].record["mean"] or 0))
+            by_answer = {answer: [(series, one) for series, one in found if one.answer == answer] for answer in ANSWERS}
+            name = spec.tables[table].name or table
+            grounds.append(Ground(spec.question, name, scale, f"{scale}/{paper}/index.html#{table}", by_answer))
+    return grounds
+
+
+def best_ranks(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
+    """Return a sentence for each scale and paper with a question: the best ranks of its first table of ranks with results."""
+    asking = {paper: spec for paper, spec in papers.items() if spec.question}
+    of_scales = itertools.product(scales, asking.items())
+    return [text for scale, (paper, spec) in of_scales for text in _best_ranks(reports / scale / paper / "tables", spec, scale)]
 
 
 def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
@@ -169,9 +180,9 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
     late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
-    answers = answer_questions(reports, papers, scales)
     text = page.render(
-        answers=answers,
+        grounds=answer_questions(reports, papers, scales),
+        ranks=best_ranks(reports, papers, scales),
         late=late,
         total=len(tested),
         findings=findings,
