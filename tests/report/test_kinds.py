@@ -598,6 +598,22 @@ def test_clients_agree_on_the_top_classes_of_units():
         quantity.model_copy(update={"blocks": ("c",)}).evaluate(view)
 
 
+def test_total_variance_of_deep_blocks_above_that_of_shallow_ones():
+    """By hand: (0.3 + 0.5) / 2 = 0.4 in block c and 0.2 in b, against 0.1 in a; units without preferences do not count."""
+    note = {"scale": "small", "compare": "direction", "settings": {"rounds": None}, "series": {
+        "A": {"runs": [{"seed": 0, "status": "finished"}]}
+    }}  # fmt: skip
+    distances = [("a", "0.1"), ("a", ""), ("b", "0.2"), ("c", "0.3"), ("c", "0.5"), ("c", ""), ("d", "")]
+    table = [{"series": "A", "seed": "0", "round": "5", "block": block, "distance": each} for block, each in distances]
+    quantity = quantities.parse_quantity({"kind": "total_variance", "series": "A", "blocks": ["b", "c"], "than": ["a"]}, "t")
+    view = ExperimentView("first", DisplayOptions(), Results(note, table))
+    assert quantity.evaluate(view) == ([pytest.approx((0.2 + 0.4) / 2 - 0.1)], [])
+    [reason] = quantity.model_copy(update={"than": ("d",)}).evaluate(view)[1]
+    assert str(reason) == "no preferences of units of A"
+    with pytest.raises(UserError, match="total_variance: unknown block 'e': choose from a, b, c, d"):
+        quantity.model_copy(update={"than": ("e",)}).evaluate(view)
+
+
 def test_lines_over_layers(paper, evidence):
     axes = pictured(paper, evidence, "variance").axes[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)
