@@ -192,9 +192,10 @@ def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
 def test_what_tells_of_a_database_goes_with_it(tmp_path):
     marker = tmp_path / "mlflow-quick.json"
     for uri in ("http://127.0.0.1:1", "sqlite:///:memory:", f"sqlite:///{marker}?timeout=60", f"sqlite:///{tmp_path}/none.db"):
-        marker.write_text("{}")
-        remove_stale_marker(uri, marker)
-        assert marker.exists() == ("none.db" not in uri)
+        for problem in (None, "no answer"):
+            marker.write_text(json.dumps({"problem": problem}))
+            remove_stale_marker(uri, marker)
+            assert marker.exists() == (problem is None and "none.db" not in uri)
 
 
 def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):

@@ -61,7 +61,7 @@ def made():
 def mirror_rest():
     """Copy runs that were trained but not mirrored by a job to MLflow; warn if that fails."""
     if problem := work.mlflow_problem(made()):
-        logger.warning(f"MLflow is not up to date (`-R mirror` tries again): {problem}")
+        logger.warning(f"MLflow is not up to date (`snakemake --cores 1 mirror` tries again): {problem}")
 
 
 if workflow.is_main_process:

@@ -21,7 +21,7 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, is_interrupt, masked
-from fedrepro.core.files import single_process
+from fedrepro.core.files import read_json, single_process
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs import integrity
 from fedrepro.runs.kept import Rows
@@ -97,8 +97,9 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
 
 
 def remove_stale_marker(uri: str, marker: Path) -> None:
-    """Delete the file that marks a finished mirroring if the database that it filled is gone, so that it is filled again."""
-    if (file := _database_file(uri)) and not file.exists():
+    """Delete the file that marks a finished mirroring if it names a problem or its database is gone, so that the job runs."""
+    failed = bool((read_json(marker, "problem") or {"problem": None})["problem"])
+    if failed or ((file := _database_file(uri)) and not file.exists()):
         marker.unlink(missing_ok=True)
 
 
