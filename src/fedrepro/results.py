@@ -24,7 +24,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
+def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
     """Return one row per run of a gathered experiment: series, seed, status, rounds, bytes sent, data set and provenance.
 
     The resolved settings of its series are in columns `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
@@ -50,7 +50,7 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | None
     return pandas.DataFrame(rows, columns=None if rows else ["series", "seed", "run", "status"]).convert_dtypes()
 
 
-def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
+def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
     """Return one row per series, seed and round of a gathered experiment: measures (0..1 or nats), bytes sent, learning rate,
     and the round's seconds, which earlier runs did not record.
 
@@ -64,7 +64,7 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | No
     return pandas.read_csv(path, dtype={"series": "string", "run": "string"}, **missing)
 
 
-def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "pandas.DataFrame":
+def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
     """Return one row per claim of a paper: the paper's statement, our number, the verdict and its reasons.
 
     Numeric columns (0..1, nats or rounds): `mean` over `seeds` and the `half_width` of its 95 % interval; `p` of the hypothesis
@@ -79,16 +79,22 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | None = None) -> "
 
     path = _verdicts_file(paper, scale, reports)
     if not path.exists():
+        if reports is None:
+            _check_names(paper, scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
     return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
 
 
-def _verdicts_file(paper: str, scale: str, reports: Path | None) -> Path:
-    return (reports or repository_root() / "reports") / scale / paper / "tables" / "verdicts.json"
+def _verdicts_file(paper: str, scale: str, reports: Path | str | None) -> Path:
+    return _reports(reports) / scale / paper / "tables" / "verdicts.json"
+
+
+def _reports(folder: Path | str | None) -> Path:
+    return repository_root() / "reports" if folder is None else Path(folder)
 
 
 def claims(
-    scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | None = None
+    scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | str | None = None
 ) -> "pandas.DataFrame":
     """Return the verdicts of several scales and papers below each other, with columns `paper` and `scale`.
 
@@ -97,13 +103,15 @@ def claims(
     import pandas
 
     frames = []
-    for scale in scales:
+    for scale in [scales] if isinstance(scales, str) else scales:
         made = (paper for paper in _papers() if _verdicts_file(paper, scale, reports).exists())
         for paper in papers if papers is not None else made:
             frame = verdicts(paper, scale, reports)
             frame.insert(0, "scale", scale)
             frame.insert(0, "paper", paper)
             frames.append(frame)
+    if not frames:
+        raise UserError("claims: no verdicts have been made; make them: snakemake --cores 2 --config scale=<scale>")
     return pandas.concat(frames, ignore_index=True)
 
 
@@ -137,6 +145,8 @@ def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame
     from fedrepro.report.paper import paper_data, read_curves
 
     spec = _paper(paper)
+    if experiment not in (None, *spec.experiments):
+        raise unknown_name("experiment", experiment, spec.experiments)
     points = read_curves(spec)
     names = paper_data(spec, {}, points).curve_name
     rows = [
@@ -149,7 +159,7 @@ def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame
     return pandas.DataFrame(rows, columns=["experiment", "series", "curve", "round", "value"])
 
 
-def plot(paper: str, figure: str, scale: str = "paper", reports: Path | None = None) -> "Figure":
+def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | None = None) -> "Figure":
     """Return a figure as the pipeline draws it. Arguments and errors are those of `runs`."""
     from fedrepro.report.figures import _layout
     from fedrepro.report.inputs.gathered import LazyResults
@@ -169,6 +179,15 @@ def _papers() -> list[str]:
     return list(read_params(repository_root() / "params.yaml").papers)
 
 
+def _check_names(paper: str, scale: str) -> None:
+    from fedrepro.config.params import read_params
+
+    params = read_params(repository_root() / "params.yaml")
+    for kind, name, names in (("paper", paper, params.papers), ("scale", scale, params.scales)):
+        if name not in names:
+            raise unknown_name(kind, name, names)
+
+
 def _paper(paper: str) -> "Paper":
     from fedrepro.config.params import read_params
     from fedrepro.report.paper import read_paper
@@ -179,8 +198,8 @@ def _paper(paper: str) -> "Paper":
     return read_paper(paper, params)
 
 
-def _gathered(paper: str, experiment: str, scale: str, reports: Path | None, ending: str) -> Path:
-    folder = (reports or repository_root() / "reports") / scale / paper / "data"
+def _gathered(paper: str, experiment: str, scale: str, reports: Path | str | None, ending: str) -> Path:
+    folder = _reports(reports) / scale / paper / "data"
     experiment = _source(paper, experiment)
     path = folder / f"{experiment}.{ending}"
     if not path.exists() and reports is None:
@@ -215,4 +234,8 @@ def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:
 
     top = repository_root()
     params = read_params(top / "params.yaml", {"scale": scale, "report_only": True})
-    gather.gather(result_sources(paper, experiment, params, Paths(data=top / "data", results=top / "results")), folder)
+    sources = result_sources(paper, experiment, params, Paths(data=top / "data", results=top / "results"))
+    if not any(sources.series.values()):
+        reason = sources.note.get("skipped") or "no run is finished"
+        raise UserError(f"{paper} {experiment}: scale {scale}: {reason}")
+    gather.gather(sources, folder)

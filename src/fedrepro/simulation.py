@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fedrepro import models, results
 from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig, data_mirror
-from fedrepro.config.types import Choice, parse
+from fedrepro.config.types import Choice, Frozen, Seeds, parse
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.files import read_required_json
 from fedrepro.data import partitions
@@ -34,8 +34,12 @@ ARRAYS, MODULE = "arrays", "module"  # names of a data set and of a network that
 Chosen = str | Mapping[str, Any]  # a name, or {"name": ..., option: value}
 
 
+class _Seeds(Frozen):
+    seeds: Seeds
+
+
 def simulate(
-    dataset: Chosen | tuple,
+    dataset: Chosen | tuple | list,
     *,
     partition: Chosen = "iid",
     model: Chosen | nn.Module | Callable[[], nn.Module] = "mlp",
@@ -60,6 +64,7 @@ def simulate(
         algorithm: the method, with its options.
         on_round: called with the state after a round, which has the weights, and the round's row.
         data: the folder of data sets that are used by name.
+        seeds: of the runs, distinct whole numbers from 0.
         settings: other settings of an experiment; by default all clients, at most 10, take part in a round, with one local
             epoch, batches of 20 and rate 0.1.
 
@@ -70,15 +75,17 @@ def simulate(
     import pandas
 
     rows: list[Row] = []
+    given = np.asarray(seeds).tolist() if isinstance(seeds, np.ndarray | range) else seeds
+    numbers = parse(_Seeds, {"seeds": given}, "simulate").seeds
     config, loaded = _prepare(dataset, partition, model, algorithm, clients, rounds, settings, Path(data))
     place = devices.acquire_device(device)
     assert place is not None  # without a limit it waits
-    for seed in seeds:
+    for seed in numbers:
         seeded = config.model_copy(update={"seed": seed})
         federation = _federate(seeded, loaded, partitions.for_run(seeded, loaded), model, place, executor)
         state, row = federation.start()
         rows.append({"seed": seed} | row)
-        while state.round < rounds and not state.diverged:
+        while state.round < config.rounds and not state.diverged:
             began = time.monotonic()
             state, row = federation.advance(state)
             rows.append({"seed": seed} | row | {"seconds": time.monotonic() - began})
@@ -91,12 +98,16 @@ def _prepare(
     dataset: Any, partition: Chosen, model: Any, algorithm: Chosen, clients: int, rounds: int, settings: dict, data: Path
 ) -> tuple[RunConfig, Dataset]:
     """Return the settings, for seed 0, and the data set."""
-    own = {"dataset"} if isinstance(dataset, tuple) else set()
+    if "seed" in settings:
+        raise UserError(f"simulate: seed: not a setting here. Pass seeds=[{settings['seed']}]")
+    arrays = isinstance(dataset, tuple | list)
+    own = {"dataset"} if arrays else set()
     own |= set() if isinstance(model, str | Mapping) else {"model"}
-    loaded = _from_arrays(*dataset) if isinstance(dataset, tuple) else _provide(dataset, data)
+    loaded = _from_arrays(*dataset) if arrays else _provide(dataset, data)
     named = {"dataset": ARRAYS if "dataset" in own else dataset, "model": MODULE if "model" in own else model}
     shared = {"clients": clients} | ({"name": partition} if isinstance(partition, str) else dict(partition))
-    values = {"clients_per_round": min(shared["clients"], 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1}
+    participants = max(1, min(shared["clients"], 10)) if isinstance(shared["clients"], int) else 1
+    values = {"clients_per_round": participants, "local_epochs": 1, "batch_size": 20, "lr": 0.1}
     values |= {"pixel_scaling": "raw"} if loaded.train_x.is_floating_point() else {}
     values |= named | {"partition": shared, "algorithm": algorithm, "rounds": rounds, "seed": 0} | settings
     return resolve(parse(RunConfig, values, "simulate"), own), loaded
@@ -120,18 +131,24 @@ def _from_arrays(*given: Any) -> Dataset:
     """Return a data set of four arrays or tensors. Raises UserError unless they are one."""
     if len(given) != 4:
         raise UserError(f"simulate: dataset: expected (x, y, x_test, y_test) (got {len(given)} values)")
-    train_x, train_y, test_x, test_y = (
-        part.numpy(force=True) if isinstance(part, Tensor) else np.asarray(part) for part in given
-    )
+    train_x, train_y, test_x, test_y = map(_to_array, given)
     train_x, test_x = (x.astype(np.float32) if x.dtype.kind == "f" else x for x in (train_x, test_x))
     train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
-    classes = 1 + max(int(y.max(initial=0)) for y in (train_y, test_y))
+    classes = 1 + max(int(y.max(initial=0)) if y.dtype.kind in "iu" else 0 for y in (train_y, test_y))
     arrays = (train_x, train_y, test_x, test_y)
     _prepared.check("simulate: dataset", arrays, classes, train_x.dtype == np.float32, train_x.shape[1:])
     mean, std = _prepared.moments(train_x)
     meta = {"title": "own arrays", "source": "own", "official": False, "identity": _prepared.pixels_digest(arrays)}
     x, y, x_test, y_test = (torch.tensor(array, dtype=None if array.ndim == 4 else torch.int64) for array in arrays)
     return Dataset(ARRAYS, x, y, x_test, y_test, classes, meta | {"mean": mean, "std": std})
+
+
+def _to_array(values: Any) -> np.ndarray:
+    """Return numbers as a contiguous array in the machine's byte order; numpy has no bfloat16."""
+    if isinstance(values, Tensor):
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy(force=True)
+    array = np.ascontiguousarray(values)
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,11 @@ class Recurrent(nn.Module):
         return self.cells(x[:, 0])[0][:, -1]
 
 
+def cumulative():
+    """A mean over all steps, for which batch normalisation reads its counter in Python."""
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3, momentum=None), nn.Flatten(), nn.Linear(300, 10))
+
+
 class Fused(nn.Module):
     """Attention in one operation of torch, which could draw dropout but does not."""
 
@@ -147,7 +152,9 @@ def test_executors_agree(make, algorithm, caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-@pytest.mark.parametrize(("make", "used"), [(Unstackable, "sequential"), (lambda: Changing("branching"), "plain")])
+@pytest.mark.parametrize(("make", "used"), [
+    (Unstackable, "sequential"), (lambda: Changing("branching"), "plain"), (cumulative, "plain"),
+])  # fmt: skip
 def test_what_cannot_be_stacked_is_trained_one_by_one_with_one_warning(make, used, caplog):
     fed = federated(make, "stacked", rounds=2)
     advance(fed)
@@ -235,6 +242,51 @@ def test_a_network_computes_what_its_module_does():
     assert torch.equal(net(x).logits, made(x)) and net(x).penultimate.shape == (5, 8)
     net = models.from_module(convolutional(), SHAPE, 10, rng.generator(0, "weights"))
     assert list(net.blocks) == ["0", "1", "2", "3", "5", "6", "7", "head"] and net(x).maps.shape == (5, 3, 10, 10)
+
+
+def shared_activation():
+    act = nn.ReLU()
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 9), act, nn.Linear(9, 9), act, nn.Linear(9, 10))
+
+
+def shared_weights():
+    dense = nn.Linear(144, 144)
+    return nn.Sequential(nn.Flatten(), dense, nn.ReLU(), nn.Sequential(dense), nn.Linear(144, 10))
+
+
+def shared_scores():
+    dense = nn.Linear(10, 10)
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 10), dense, nn.ReLU(), dense)
+
+
+def partly_flattened():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Softmax(-1), nn.Flatten(), nn.Linear(400, 10))
+
+
+@pytest.mark.parametrize(("make", "blocks"), [
+    (shared_activation, ["1", "2", "3", "4", "head"]), (shared_weights, ["module", "head"]),
+    (shared_scores, ["module", "head"]), (partly_flattened, ["module", "head"]),
+])  # fmt: skip
+def test_repeated_parts_and_partial_flattening_are_kept(make, blocks):
+    with models._net.seeded(rng.generator(0, "made")):
+        made = make().eval()
+    x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"))
+    net = models.from_module(made, SHAPE, 10, rng.generator(0, "weights")).eval()
+    assert list(net.blocks) == blocks and torch.allclose(net(x).logits, made(x))
+    assert sum(net.tensors[name].numel() for name in net.trained) == sum(weight.numel() for weight in made.parameters())
+
+
+@pytest.mark.parametrize("name", ["fedmax", "moon", "activation_l2", "psi_net"])
+def test_methods_on_the_last_layer_refuse_a_module_without_a_dense_one(name):
+    with pytest.raises(UserError, match=f"algorithm {name}: model Recurrent: its scores do not come from a dense layer"):
+        federated(Recurrent, algorithm={"name": name})
+
+
+def test_a_single_image_has_no_variance_for_dense_normalisation():
+    made = nn.Sequential(nn.Flatten(), nn.Linear(144, 4), nn.BatchNorm1d(4), nn.Linear(4, 10))
+    net = models.from_module(made, SHAPE, 10, rng.generator(0, "weights")).train()
+    with pytest.raises(UserError, match="batch_size: a batch of one image"):
+        net(torch.zeros(1, *SHAPE))
 
 
 def test_dropout_by_hand():

@@ -70,6 +70,13 @@ def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypa
         ("L2 0.001", "Fig. 4d: L2 0.001"): 0.9655,
     }
     assert set(results.paper_curves(PAPER)["experiment"]) > {"fig4d", "fig5a"}
+    with pytest.raises(UserError, match="unknown experiment 'fig9'"):
+        results.paper_curves(PAPER, "fig9")
+    with pytest.raises(UserError, match="fedmmd fig4d: scale small: "):
+        results._gather(PAPER, "fig4d", "small", gathered / "absent")
+    for paper, scale, words in (("fedmm", "paper", "unknown paper 'fedmm'"), (PAPER, "tiny", "unknown scale 'tiny'")):
+        with pytest.raises(UserError, match=words):
+            results.verdicts(paper, scale)
 
 
 def test_claims_of_several_scales_are_one_frame():
@@ -77,6 +84,9 @@ def test_claims_of_several_scales_are_one_frame():
     parts = [results.verdicts(PAPER, scale, REPORTS) for scale in ("paper", "small")]
     assert list(both["scale"].unique()) == ["paper", "small"] and set(both["paper"]) == {PAPER}
     assert list(both["ours"]) == [*parts[0]["ours"], *parts[1]["ours"]]
+    assert results.claims("small", [PAPER], str(REPORTS)).equals(both[both["scale"] == "small"].reset_index(drop=True))
+    with pytest.raises(UserError, match="no verdicts have been made"):
+        results.claims(["tiny"], reports=REPORTS)
 
 
 def test_runs_have_their_settings_beside_them(gathered):

@@ -50,12 +50,33 @@ def test_own_module_learns():
     assert log["round"].tolist() == list(range(26)) and log["test_accuracy"].iloc[-1] > 0.95
 
 
+def test_arrays_of_other_layouts_are_the_same():
+    data = images()
+    x, x_test, y_test = (data.train_x / 255).bfloat16(), (data.test_x / 255).numpy(), data.test_y.numpy()
+    plain = (x.float(), data.train_y, x_test, y_test)
+    twisted = [x, data.train_y.numpy().astype(">i8"), x_test[:, :, ::-1].copy()[:, :, ::-1], y_test[::-1].copy()[::-1]]
+    logs = [fedrepro.simulate(arrays, clients=4, rounds=1).drop(columns="seconds") for arrays in (plain, twisted)]
+    assert logs[0].equals(logs[1])
+
+
+def frozen():
+    return nn.Sequential(nn.Flatten(), nn.Linear(256, 10)).requires_grad_(False)
+
+
 @pytest.mark.parametrize(("dataset", "options", "words"), [
     ((1, 2), {}, r"dataset: expected \(x, y, x_test, y_test\) \(got 2 values\)"),
     ((torch.zeros(4, 3), torch.zeros(4, dtype=int)) * 2, {}, r"train part: images float32 \(4, 3\), expected"),
     ("mnit", {}, "unknown dataset 'mnit'"), ("digits", {"model": "mpl"}, "unknown model 'mpl'"),
     ("digits", {"algorithm": {"name": "fedprox", "my": 1}}, "my: unknown key"),
     ("digits", {"lt": 1}, "simulate: lt: unknown key"),
+    ("digits", {"seed": 7}, r"simulate: seed: not a setting here. Pass seeds=\[7\]"),
+    ("digits", {"seeds": 3}, "simulate: seeds: "), ("digits", {"seeds": [-1]}, "simulate: seeds.0: "),
+    ("digits", {"seeds": [0, 0]}, "simulate: seeds: "), ("digits", {"clients": 0}, "partition iid: clients: .*got 0"),
+    ("digits", {"clients": None}, "partition iid: clients: "),
+    ("digits", {"model": None}, "model: expected a name, a module or a function that makes one"),
+    ("digits", {"model": lambda: None}, "model: expected a function that returns a torch module"),
+    ("digits", {"model": frozen}, "model Sequential: all of its weights are frozen"),
+    ([torch.zeros(4, 1, 3, 3), torch.zeros(4)] * 2, {}, r"train part: labels float32 \(4,\), expected \(N,\) whole numbers"),
     ("digits", {"clients_per_round": 11}, r"at most the 10 clients of the partition \(got 11\)"),
 ])  # fmt: skip
 def test_a_mistake_is_one_message(dataset, options, words, tmp_path):

@@ -36,7 +36,7 @@ from torch.func import functional_call
 
 from fedrepro.config.types import Frozen
 from fedrepro.core.errors import UserError
-from fedrepro.models import Block, Head, Net, Outputs
+from fedrepro.models import Block, Head, Net, Outputs, PassOn
 from fedrepro.models.tasks import Task
 
 Weights = dict[str, Tensor]
@@ -173,6 +173,8 @@ class FedAvg:
         self.fixed = tuple(name for name, _ in self.net.named_parameters() if name not in self.trained)
         own = frozenset(self.own_weights())
         self.own = tuple(name for name in self.names if name in own)
+        if not self.trained:
+            raise UserError(f"model {net.spec.model}: all of its weights are frozen. Let some be trained")
         if own >= set(self.trained):
             where = f"algorithm {type(self).__module__.rpartition('.')[2]}: model {net.spec.model}"
             raise UserError(f"{where}: all weights that it trains would stay with clients. Choose another method or model")
@@ -302,11 +304,17 @@ class FedAvg:
         return weights
 
 
+def missing_dense_layer(blocks: Sequence[Block | Head]) -> str | None:
+    """Return why a method that changes the last layer, or uses its inputs, cannot train a module without one, else None."""
+    return "its scores do not come from a dense layer of their own" if isinstance(blocks[-1], PassOn) else None
+
+
 def missing_hidden_layer(blocks: Sequence[Block | Head]) -> str | None:
     """Return why a method that uses the inputs of the last layer cannot train a network without hidden layers, else None.
 
     There these inputs are the images, on which no weight has an influence, so that the method would be FedAvg."""
-    return None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
+    missing = None if len(blocks) > 1 else "it needs a hidden layer before the last; choose another model"
+    return missing_dense_layer(blocks) or missing
 
 
 def weighted_mean(like: Weights, updates: Iterable[ClientUpdate]) -> Weights:

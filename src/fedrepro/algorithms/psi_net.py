@@ -19,15 +19,24 @@ A trimmed group has no gradient, but weight decay and momentum still change it; 
 groups. With one group and the model's norm this is FedAvg.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, FedAvg, Weights, weighted_mean
+from fedrepro.algorithms.base import (
+    Batch,
+    Client,
+    ClientOutput,
+    ClientUpdate,
+    FedAvg,
+    Weights,
+    missing_dense_layer,
+    weighted_mean,
+)
 from fedrepro.config.types import Count, Frozen
-from fedrepro.models import ClassMap, Net, Outputs, with_groups
+from fedrepro.models import Block, ClassMap, Head, Net, Outputs, with_groups
 
 HELD = "groups"  # name in a message: which groups it contains, (groups,) of bool
 
@@ -43,6 +52,10 @@ class Algorithm(FedAvg):
 
     params: Params
     fedavg_params: ClassVar[dict] = {"groups": 1, "norm": "model"}
+
+    @classmethod
+    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
+        return missing_dense_layer(blocks)
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         params = self.params

@@ -13,7 +13,7 @@ makes a network of a whole module. A model with pretrained weights loads them in
 weights were drawn. tests/models/test_models.py tests every model here in every executor.
 """
 
-from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, Weighted, multiple
+from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, PassOn, Weighted, multiple
 from fedrepro.models._groups import ClassMap, with_groups
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
 from fedrepro.models._own import from_module
@@ -30,6 +30,7 @@ __all__ = [
     "Head",
     "Net",
     "Outputs",
+    "PassOn",
     "Weighted",
     "assemble",
     "blocks",

@@ -142,6 +142,10 @@ class Head:
     name: ClassVar[str] = "head"
 
 
+class PassOn(Head):
+    """A head that passes on the scores of a user's own module, which do not come from a dense layer; it is not trained."""
+
+
 class GroupedLinear(nn.Module):
     """A dense layer in independent groups: each computes its outputs from its slice of the inputs, as in a grouped convolution.
 

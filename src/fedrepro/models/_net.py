@@ -163,17 +163,18 @@ def _add_hooks(layers: nn.Module) -> None:
     for layer in layers.modules():
         if isinstance(layer, nn.GroupNorm):
             layer.register_forward_pre_hook(_contiguous)
-        elif isinstance(layer, nn.BatchNorm2d):
+        elif isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
             layer.register_forward_pre_hook(_check_has_variance)
-            layer.register_forward_pre_hook(_contiguous_in_a_stack)
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.register_forward_pre_hook(_contiguous_in_a_stack)
 
 
 def _check_has_variance(layer: nn.Module, inputs: tuple[Tensor]) -> None:
     """Raise UserError if a batch has a single number for each channel, which has no variance."""
     if layer.training and inputs[0][:, 0].numel() == 1:
         raise UserError(
-            "batch_size: a batch of one image, whose maps are one pixel here, has no variance for batch normalisation; choose "
-            "one with which no client has a last batch of one image"
+            "batch_size: a batch of one image, with one number for each channel here, has no variance for batch normalisation; "
+            "choose one with which no client has a last batch of one image"
         )
 
 

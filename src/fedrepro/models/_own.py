@@ -1,8 +1,9 @@
 """A network of the user's own: any torch module that maps images (B, C, H, W) to scores (B, outputs).
 
 Its last dense layer becomes the head, so that methods on the inputs of that layer can train it; an `nn.Sequential` becomes a
-block for each of its parts, and an `nn.Flatten` in it the border between extractor and dense layers. If the scores do not come
-from a dense layer, the whole module is one block and the head passes its scores on.
+block for each of its parts, and an `nn.Flatten` in it the border between extractor and dense layers, unless its parts share
+weights or it flattens in part. If the scores do not come from a dense layer, or its weights are used elsewhere too, the whole
+module is one block and the head passes its scores on.
 """
 
 import copy
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fedrepro.core.errors import UserError
-from fedrepro.models._blocks import Block, FlatModule, Head, Module, Shape
+from fedrepro.models._blocks import Block, FlatModule, Head, Module, PassOn, Shape
 from fedrepro.models._net import Net, seeded
 from fedrepro.models.base import assemble
 
@@ -27,28 +28,43 @@ def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs
 
     Raises UserError if it does not fit the images or the classes.
     """
+    if not callable(make):
+        raise UserError(f"model: expected a name, a module or a function that makes one (got {make!r})")
     with seeded(generator):
         module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
     name = type(module).__name__
+    if not isinstance(module, nn.Module):
+        raise UserError(f"model: expected a function that returns a torch module (it returned one of type {name})")
     last = _last_dense(module, shape, outputs, name)
     scores = module.get_submodule(last) if last else _pass_on(outputs)
     assert isinstance(scores, nn.Linear)
-    net = assemble([*_blocks(module, last), Head(outputs)], shape, "pytorch", generator, name)
+    head = Head(outputs) if last else PassOn(outputs)
+    net = assemble([*_blocks(module, last), head], shape, "pytorch", generator, name)
     with torch.no_grad():
         net.head.weight.copy_(scores.weight).requires_grad_(scores.weight.requires_grad)
         if scores.bias is None:
             net.head.bias.zero_().requires_grad_(False)
         else:
             net.head.bias.copy_(scores.bias).requires_grad_(scores.bias.requires_grad)
+        images, computed = _trial_images(shape), []
+        for network in (net, copy.deepcopy(module)):
+            with seeded(torch.Generator()):  # a module may draw numbers; the trial of its training refuses that
+                computed.append(network.eval()(images))
+        if not torch.allclose(computed[0].logits, computed[1], rtol=1e-4, atol=1e-5):
+            raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
     return net
+
+
+def _trial_images(shape: Shape) -> Tensor:
+    return torch.rand(2, *shape, generator=torch.Generator())
 
 
 @torch.no_grad()
 def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str | None:
-    """Return the name of the dense layer whose outputs are those of the module, and whose inputs are all that it uses of the
-    rest; None if there is none."""
+    """Return the name of the dense layer whose outputs are those of the module, whose inputs are all that it uses of the rest,
+    and whose weights are its own; None if there is none."""
     seen: dict[str, Tensor] = {}
-    trial, images = copy.deepcopy(module).eval(), torch.rand(2, *shape, generator=torch.Generator())
+    trial, images = copy.deepcopy(module).eval(), _trial_images(shape)
     for key, layer in trial.named_modules():
         if type(layer) is nn.Linear:
             layer.register_forward_hook(lambda layer, inputs, result, key=key: seen.update({key: result}))
@@ -62,8 +78,17 @@ def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str
     last = next((key for key, result in seen.items() if result is scores), None)
     if not last:
         return None
+    layer = module.get_submodule(last)
+    if len(_uses(module, layer)) > len(list(layer.parameters())):
+        return None
     rest = _without(module, last).eval()(images)
-    return last if torch.equal(module.get_submodule(last)(rest), scores) else None
+    return last if torch.equal(layer(rest), scores) else None
+
+
+def _uses(module: nn.Module, part: nn.Module) -> list[str]:
+    """Return all names in a module of the weights of one of its parts."""
+    weights = {id(weight) for weight in part.parameters()}
+    return [name for name, weight in module.named_parameters(remove_duplicate=False) if id(weight) in weights]
 
 
 def _without(module: nn.Module, last: str) -> nn.Module:
@@ -77,16 +102,28 @@ def _without(module: nn.Module, last: str) -> nn.Module:
 def _blocks(module: nn.Module, last: str | None) -> list[Block]:
     if not last:
         return [Module("module", module)]
-    parts = list(module.named_children())
-    if type(module) is not nn.Sequential or parts[-1][0] != last:
+    if type(module) is not nn.Sequential or not _is_separable(module, last):
         return [Module("module", _without(module, last))]
     flat, blocks = False, []
-    for key, part in parts[:-1]:
+    for key, part in _parts(module)[:-1]:
         if isinstance(part, nn.Flatten) and not flat:
             flat = True
         else:
             blocks.append((FlatModule if flat else Module)(key, part))
     return blocks
+
+
+def _parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the children of a module by name, repeated ones too."""
+    return [(name, part) for name, part in module.named_modules(remove_duplicate=False) if name and "." not in name]
+
+
+def _is_separable(module: nn.Sequential, last: str) -> bool:
+    """Return whether the parts, of which the last is `last`, share no tensors, and all that flatten do so completely."""
+    parts = _parts(module)
+    tensors = [id(tensor) for _, part in parts for tensor in (*part.parameters(), *part.buffers())]
+    flattened = [(part.start_dim, part.end_dim) for _, part in parts if isinstance(part, nn.Flatten)]
+    return parts[-1][0] == last and len(set(tensors)) == len(tensors) and set(flattened) <= {(1, -1)}
 
 
 def _pass_on(outputs: int) -> nn.Linear:

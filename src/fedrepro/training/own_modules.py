@@ -32,9 +32,9 @@ def usable_executor(name: str, algorithm: FedAvg, config: RunConfig, data: Feder
     """Return the named executor, or the next simpler one that can train the network; then log a warning.
 
     Raises UserError for a network that none can train, or whose results could not be repeated."""
-    if not algorithm.net.draws:
-        return name
     net, chosen, reason = algorithm.net, name, ""
+    if not net.draws and all(getattr(layer, "momentum", 0) is not None for layer in net.modules()):
+        return name  # batch normalisation without momentum reads its counter in Python
     model, base = net.spec.model, Net(net.extractor, net.hidden, net.head, net.init, net.spec)  # without what a method adds
     plain = FedAvg(Frozen(), base, rng.generator(0, "trial"), algorithm.task)
     with torch.random.fork_rng(devices=[]):
