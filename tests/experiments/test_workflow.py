@@ -209,3 +209,15 @@ def test_mlflow_is_used_only_after_training(monkeypatch):
 
 class _Problem:
     problem = "no answer"
+
+
+def test_the_first_page_stays_as_it_is_if_a_paper_with_a_page_is_left_out():
+    scale = SETTINGS["scale"]
+    work = made(scales={scale: {"compare": "full"}})
+    assert work.reports.overview_files == ["reports/index.html", "reports/findings.svg"]
+    page = Path("reports", scale, "other", "index.html")
+    page.parent.mkdir(parents=True)
+    page.touch()
+    assert work.reports.overview_files  # a page without settings does not count
+    Path("workflow/papers/other").mkdir()
+    assert not work.reports.overview_files

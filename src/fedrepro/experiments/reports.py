@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedrepro.config.params import Params
+from fedrepro.config.params import PAPERS, Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import unknown_name
 from fedrepro.experiments import plan, study_plan
@@ -76,9 +76,13 @@ class Reports:
 
     @property
     def overview_files(self) -> list[str]:
-        """The first page of the results, over all scales; a scale that is not compared leaves it as it is."""
-        names = ("index.html", "findings.svg") if self.params.scale in self.compared_scales else ()
-        return [str(self.folder.parent / name) for name in names]
+        """The first page of the results, over all scales. It stays as it is if this scale is not compared, or it shows papers
+        that the settings leave out."""
+        pages = [page for scale in self.compared_scales for page in (self.folder.parent / scale).glob("*/index.html")]
+        others = {page.parent.name for page in pages} - set(self.params.papers)
+        if self.params.scale not in self.compared_scales or any((PAPERS / paper).is_dir() for paper in others):
+            return []
+        return [str(self.folder.parent / name) for name in ("index.html", "findings.svg")]
 
     def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
         """Return what is gathered for some artifacts of a paper; by default for all, and for the documents."""
