@@ -50,7 +50,7 @@ def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs
         for network in (net, copy.deepcopy(module)):
             with seeded(torch.Generator()):  # a module may draw numbers; the trial of its training refuses that
                 computed.append(network.eval()(images))
-        if not torch.allclose(computed[0].logits, computed[1], rtol=1e-4, atol=1e-5):
+        if not torch.allclose(computed[0].logits, computed[1], rtol=1e-4, atol=1e-5, equal_nan=True):
             raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
     return net
 
