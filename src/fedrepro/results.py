@@ -5,7 +5,7 @@ docs/results.md describes the columns.
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.files import read_records, read_required_json
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from fedrepro.config.params import Params
     from fedrepro.report.paper import Paper
 
 __all__ = ["claims", "curves", "paper_curves", "plot", "runs", "targets", "verdicts"]
@@ -80,7 +81,7 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
     path = _verdicts_file(paper, scale, reports)
     if not path.exists():
         if reports is None:
-            _check_names(paper, scale)
+            _paper(paper, scale=scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
     return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
 
@@ -173,26 +174,21 @@ def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | No
     return _layout.compose(spec.figures[figure], paper_data(spec, LazyResults(files[0].parent), read_curves(spec)))
 
 
+def _params(**overrides: Any) -> "Params":
+    from fedrepro.config.params import read_params
+
+    return read_params(repository_root() / "params.yaml", overrides)
+
+
 def _papers() -> list[str]:
-    from fedrepro.config.params import read_params
-
-    return list(read_params(repository_root() / "params.yaml").papers)
+    return list(_params().papers)
 
 
-def _check_names(paper: str, scale: str) -> None:
-    from fedrepro.config.params import read_params
-
-    params = read_params(repository_root() / "params.yaml")
-    for kind, name, names in (("paper", paper, params.papers), ("scale", scale, params.scales)):
-        if name not in names:
-            raise unknown_name(kind, name, names)
-
-
-def _paper(paper: str) -> "Paper":
-    from fedrepro.config.params import read_params
+def _paper(paper: str, **overrides: Any) -> "Paper":
+    """Return the specification of a paper. Raises UserError for an unknown paper or scale."""
     from fedrepro.report.paper import read_paper
 
-    params = read_params(repository_root() / "params.yaml")
+    params = _params(**overrides)
     if paper not in params.papers:
         raise unknown_name("paper", paper, params.papers)
     return read_paper(paper, params)
@@ -228,13 +224,13 @@ def _source(paper: str, name: str) -> str:
 
 def _gather(paper: str, experiment: str, scale: str, folder: Path) -> None:
     """Gather the finished runs of an experiment, or of its study. Raises UserError for an unknown name."""
-    from fedrepro.config.params import read_params
     from fedrepro.experiments.reports import result_sources
     from fedrepro.runs import gather
 
     top = repository_root()
-    params = read_params(top / "params.yaml", {"scale": scale, "report_only": True})
-    sources = result_sources(paper, experiment, params, Paths(data=top / "data", results=top / "results"))
+    sources = result_sources(
+        paper, experiment, _params(scale=scale, report_only=True), Paths(data=top / "data", results=top / "results")
+    )
     if not any(sources.series.values()):
         reason = sources.note.get("skipped") or "no run is finished"
         raise UserError(f"{paper} {experiment}: scale {scale}: {reason}")
