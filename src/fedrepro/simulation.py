@@ -1,6 +1,7 @@
 """Federated training from Python, on data and networks of your own or by name, and finished runs with their weights."""
 
 import functools
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,11 +32,17 @@ if TYPE_CHECKING:
     import pandas
 
 ARRAYS, MODULE = "arrays", "module"  # names of a data set and of a network that were given themselves
+log = logging.getLogger(__name__)
+
 Chosen = str | Mapping[str, Any]  # a name, or {"name": ..., option: value}
 
 
 class _Seeds(Frozen):
     seeds: Seeds
+
+
+class _Named(Frozen):
+    dataset: Choice
 
 
 def simulate(
@@ -68,7 +75,8 @@ def simulate(
         settings: other settings of an experiment; by default all clients, at most 10, take part in a round, with one local
             epoch, batches of 20 and rate 0.1.
 
-    Torch is set up for repeatable results in this process: one thread, deterministic operations.
+    A run that diverges ends there, with a warning. Torch is set up for repeatable results in this process: one thread,
+    deterministic operations.
 
     Raises UserError, also for settings that do not suit the data.
     """
@@ -91,6 +99,8 @@ def simulate(
             rows.append({"seed": seed} | row | {"seconds": time.monotonic() - began})
             if on_round:
                 on_round(state, rows[-1])
+        if state.diverged:
+            log.warning("simulate: seed %d diverged in round %d. Its rows end there; try a lower lr", seed, state.round)
     return pandas.DataFrame(rows).convert_dtypes()
 
 
@@ -100,6 +110,8 @@ def _prepare(
     """Return the settings, for seed 0, and the data set."""
     if "seed" in settings:
         raise UserError(f"simulate: seed: not a setting here. Pass seeds=[{settings['seed']}]")
+    if isinstance(partition, Mapping) and "clients" in partition:
+        raise UserError(f"simulate: partition.clients: not a setting here. Pass clients={partition['clients']}")
     arrays = isinstance(dataset, tuple | list)
     own = {"dataset"} if arrays else set()
     own |= set() if isinstance(model, str | Mapping) else {"model"}
@@ -123,7 +135,7 @@ def _federate(
 
 
 def _provide(dataset: Chosen, data: Path) -> Dataset:
-    choice = Choice.model_validate(dataset)
+    choice = parse(_Named, {"dataset": dataset}, "simulate").dataset
     return runner.provide_dataset(choice, Paths(data=data), data_mirror(None))
 
 

@@ -18,7 +18,7 @@ import torch
 
 from fedrepro import algorithms, models
 from fedrepro.algorithms import fedmmd
-from fedrepro.algorithms.base import Batch
+from fedrepro.algorithms.base import Batch, Client
 from fedrepro.config import registry
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
@@ -86,7 +86,7 @@ def test_kept_momentum_continues_over_rounds(nesterov):
 
 
 def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
-    settings = config(algorithm={"name": "scaffold"}, momentum=0.9, keep_momentum=True, clients_per_round=2)
+    settings = config(algorithm={"name": "feddyn"}, momentum=0.9, keep_momentum=True, clients_per_round=2)
     fed = federation(settings)
     state, _ = advance(fed, 2)
     plain, _ = advance(federation(settings.model_copy(update={"keep_momentum": False})), 2)
@@ -96,6 +96,21 @@ def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
             == plain.clients[number].tensors.keys()
             < kept.tensors.keys()
         )
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.9, False), (0.9, True)])
+def test_scaffolds_control_is_the_mean_gradient(momentum, nesterov):
+    """Twenty steps along a gradient of 1, by hand."""
+    method = federation(config(algorithm={"name": "scaffold"})).algorithm
+    start = {name: torch.zeros(1, dtype=torch.float64) for name in method.trained}
+    end, velocity = 0.0, 0.0
+    for _ in range(20):
+        velocity = momentum * velocity + 1
+        end -= 0.1 * (1 + momentum * velocity if nesterov else velocity)
+    client = Client(0, 6, 20, 0.1, momentum, {}, lambda: torch.ones(1), lambda: iter(()), nesterov)
+    received = start | {f"control.{name}": tensor for name, tensor in start.items()}
+    sent = method.finish({name: tensor + end for name, tensor in start.items()}, received, client)
+    assert all(control.item() == pytest.approx(1) for control in sent.state.values()) and sent.state
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

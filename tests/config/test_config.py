@@ -225,6 +225,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
     ("[paper]", "paper", r"papers: expected a list"),
     ("[paper]", "[paper, paper]", r"papers: values must be unique"),
+    ("[paper]", "[papper]", r"papers: unknown paper 'papper': choose from paper"),
 ], ids=str)  # fmt: skip
 def test_mistakes_in_params(old, new, words, tmp_path):
     path = write(tmp_path, SMALL.replace(old, new))

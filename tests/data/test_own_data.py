@@ -106,6 +106,7 @@ def test_listed_clients_train(tmp_path):
 
 @pytest.mark.parametrize(("changes", "words"), [
     ({"train_x": None}, "train_x: no such array"),
+    ({"train_y": np.array(["a", "b"] * 10)}, "labels <U1"),
     ({"train_x": np.zeros((TRAIN, 5), np.uint8)}, r"train part: images uint8 \(20, 5\), expected \(N, C, H, W\) uint8"),
     ({"train_x": np.zeros((TRAIN, 1, 9, 9), np.uint8)}, r"test part: images \(1, 12, 12\), declared as \(1, 9, 9\)"),
     ({"test_x": np.zeros((TEST, 1, 12, 12))}, r"test part: images float64"),

@@ -390,6 +390,7 @@ def test_with_overrides_one_series(paths):
     assert found["B"].lr == 0.1 and found["A"].algorithm == found["B"].algorithm
 
 
+PERMUTED = {"partition": {"name": "permuted", "clients": 4}}
 MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
     ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
@@ -413,6 +414,7 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
         "measures: validation_personal_accuracy needs validation.per_client: true",
     ),
     ({"validation": {"share": 0.999}}, "validation.share: leaves 1 images for 4 clients (got 0.999)"),
+    (PERMUTED | {"validation": {"share": 0.1}}, "validation: its images have a pixel order that no client has. Set"),
     ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
     ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),
     ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),

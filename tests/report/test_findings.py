@@ -22,7 +22,7 @@ class Spec:
 
 def record(key: str, verdict: str, **changes) -> dict:
     numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07, "unit": "points", "panels": 1}
-    numbers |= {"interval": "moderated", "half_width_t": 0.0072, "p": 0.001, "p_holm": 0.01}
+    numbers |= {"p": 0.001, "p_holm": 0.01}
     texts = {
         "claim": f"{key} leads",
         "reported": "+7 points",

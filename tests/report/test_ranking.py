@@ -49,7 +49,7 @@ def test_table_of_ranks_by_hand():
 
 
 def test_a_small_p_value_is_not_printed_as_zero():
-    data = found({"FedAvg": [0.5, 0.5], "conv": [0.7, 0.7001]}, {"FedAvg": [0.5, 0.5], "conv": [0.7, 0.7001]})
+    data = found({"FedAvg": [0.5, 0.5], "conv": [0.7, 0.700001]}, {"FedAvg": [0.5, 0.5], "conv": [0.7, 0.700001]})
     conv = build_rows(table(**RANKS), data)[0]
     assert 0 < float(conv["p (Holm)"]) < 1e-5
 

@@ -43,6 +43,7 @@ PAPER = {
             "experiment": "second",
             "quantity": {"kind": "rounds_to", "series": "FedMMD", "target": 0.9},
             "reported": 3,
+            "tolerance": 0,
         },
     },
 }

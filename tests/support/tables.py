@@ -90,6 +90,7 @@ SPEC = {
             "experiment": "first",
             "quantity": {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.95},
             "reported": 0.5,
+            "tolerance": 0,
         }
     },
 }

@@ -6,11 +6,11 @@ from fedrepro.training import checkpoint, client_store
 from fedrepro.training.run import Limits
 from support.federation import advance, assert_same, config, federation, train
 
-METHODS = {"scaffold": {"momentum": 0.9, "keep_momentum": True}, "fedper": {"model": {"norm": "batch"}}}
+METHODS = {"feddyn": {"momentum": 0.9, "keep_momentum": True}, "fedper": {"model": {"norm": "batch"}}}
 
 
 @pytest.mark.parametrize("in_memory", [0, 2])
-@pytest.mark.parametrize(("name", "executor"), [("scaffold", "sequential"), ("fedper", "stacked")])
+@pytest.mark.parametrize(("name", "executor"), [("feddyn", "sequential"), ("fedper", "stacked")])
 def test_states_in_files_change_no_bit(name, executor, in_memory, tmp_path, monkeypatch):
     """Of a round, and of one that is continued from a checkpoint; a file goes with the state that it belongs to."""
     settings = config(algorithm={"name": name}, rounds=4, precision="float32", **METHODS[name])

@@ -85,7 +85,7 @@ def test_stacked_is_sequential(name, options):
     "changes",
     [
         {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "partition": UNEVEN},
-        {"keep_momentum": True, "momentum": 0.9, "partition": UNEVEN, "algorithm": {"name": "scaffold"}},
+        {"keep_momentum": True, "momentum": 0.9, "partition": UNEVEN, "algorithm": {"name": "feddyn"}},
         {"augment": ["resized_crop", "flip"]},
         {"model": {"dropout": 0.4}, "algorithm": {"name": "fedfusion"}},
         {"partition": {"name": "permuted", "clients": 4}},

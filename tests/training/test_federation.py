@@ -310,6 +310,11 @@ def test_augmented_runs_repeat_and_leave_test_images_alone():
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
 
+def test_a_proxy_without_the_pixel_order_of_any_client_is_refused():
+    with pytest.raises(UserError, match="^proxy: its images have a pixel order that no client has"):
+        advance(federation(config(partition=PERMUTED, algorithm={"name": "fedcl"})))
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_permuted_images(whole):
     """Each client sees its images in its own order, for training, in its own test and in the global one; also where all have

@@ -59,6 +59,11 @@ def test_arrays_of_other_layouts_are_the_same():
     assert logs[0].equals(logs[1])
 
 
+def test_a_run_that_diverges_says_so(caplog):
+    log = fedrepro.simulate("digits", clients=4, rounds=3, lr=1e30)
+    assert log["round"].max() < 3 and "simulate: seed 0 diverged in round 1. Its rows end there" in caplog.text
+
+
 def frozen():
     return nn.Sequential(nn.Flatten(), nn.Linear(256, 10)).requires_grad_(False)
 
@@ -73,6 +78,8 @@ def frozen():
     ("digits", {"seeds": 3}, "simulate: seeds: "), ("digits", {"seeds": [-1]}, "simulate: seeds.0: "),
     ("digits", {"seeds": [0, 0]}, "simulate: seeds: "), ("digits", {"clients": 0}, "partition iid: clients: .*got 0"),
     ("digits", {"clients": None}, "partition iid: clients: "),
+    ("digits", {"partition": {"name": "iid", "clients": 5}}, "simulate: partition.clients: not a setting here. Pass clients=5"),
+    (None, {}, "simulate: dataset: "), ("digits", {"model": nn.Linear}, "model: .*Pass a module, or a function without arg"),
     ("digits", {"model": None}, "model: expected a name, a module or a function that makes one"),
     ("digits", {"model": lambda: None}, "model: expected a function that returns a torch module"),
     ("digits", {"model": frozen}, "model Sequential: all of its weights are frozen"),

@@ -78,7 +78,7 @@ def test_cores_change_no_bit(monkeypatch, name):
     "changes",
     [
         {"momentum": 0.9, "augment": ["crop", "flip"], "model": {"dropout": 0.4}},
-        {"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "scaffold"}},
+        {"keep_momentum": True, "momentum": 0.9, "algorithm": {"name": "feddyn"}},
         {"partition": {"name": "permuted", "clients": 4}},
         {"partition": {"name": "classes", "clients": 4, "redraw": True}},
         {"precision": "bfloat16", "algorithm": {"name": "fedmmd"}},

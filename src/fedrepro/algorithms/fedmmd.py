@@ -3,7 +3,8 @@
 Local loss: cross entropy + lambda * MMD^2(global net's outputs, local net's outputs) on the same batch. From the authors' code,
 where the paper is silent: the outputs are logits; the kernel is the sum of 19 Gaussians exp(-d^2 / (2 sigma)) with the fixed
 `VARIANCES`; the estimate is the biased one (mean over all B x B pairs, the diagonal included), and below `floor` it is
-a constant, without gradient.
+a constant, without gradient. With batch normalisation
+the global net uses its running statistics and the local one those of the batch, so that equal weights give different outputs.
 
 Options: `outputs: features` compares the layer before the logits (the paper's drawing); `kernel: mean_distance` takes 5
 Gaussians exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of the pooled pairs (a third-party version).

@@ -1,7 +1,8 @@
 """Two-stream L2: the baseline of Yao et al., Two-Stream Federated Learning: Reduce the Communication Costs, VCIP 2018.
 
 Local loss: cross entropy + lambda * 1/2 * sum over batch and classes of (logit_global - logit_local)^2. The
-sum over the batch, not a mean, is from the authors' code; the paper does not say.
+sum over the batch, not a mean, is from the authors' code; the paper does not say. With batch
+normalisation the global net uses its running statistics, the local one those of the batch: equal weights differ, too.
 """
 
 from typing import ClassVar

@@ -8,6 +8,7 @@ from fedrepro.config.params import PAPERS
 from fedrepro.config.registry import UNREGISTERED
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import atomic_write
+from fedrepro.report.paper import RULES
 
 TEMPLATES = Path(__file__).with_name("templates")
 PARAMS = Path("params.yaml")
@@ -32,6 +33,8 @@ def write(kind: str, name: str, root: Path = Path()) -> list[Path]:
     Raises UserError for a name that cannot be used, or if a file exists; then nothing is written."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name in UNREGISTERED:
         raise UserError(f"new {kind}: {name}: cannot be used as a name. Choose one of a to z, 0 to 9 and _, such as my_{kind}.")
+    if kind == "paper" and name in RULES:
+        raise UserError(f"new paper: {name}: a target of Snakemake has this name. Choose another name.")
     texts = {
         Path(path.replace(PLACEHOLDER, name)): (TEMPLATES / template).read_text(encoding="utf-8").replace(PLACEHOLDER, name)
         for template, path in FILES[kind].items()

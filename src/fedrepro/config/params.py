@@ -443,6 +443,10 @@ def read_params(path: Path = Path("params.yaml"), overrides: dict[str, Any] | No
 def with_papers(values: Mapping[str, Any], path: Path) -> Params:
     """Return settings from a file's `values`, with those of the papers that they list. Raises UserError."""
     params = parse(Params, values, str(path))
+    folders = sorted(folder.name for folder in (path.parent / PAPERS).glob("*/"))
+    for paper in params.papers:
+        if folders and paper not in folders:
+            raise UserError(f"{path}: papers: {unknown_name_message('paper', paper, folders)}")
     params._settings.update({paper: _read_paper(path.parent / PAPERS / paper, params.scales) for paper in params.papers})
     return params
 

@@ -158,4 +158,6 @@ def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
     if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.supports_kept_momentum:
         name = resolved.algorithm.name
         raise UserError(f"keep_momentum: {name} starts each round with zero momentum (got true). Set keep_momentum: false")
+    if filled["partition"].get("permute_pixels") and resolved.validation and not resolved.validation.per_client:
+        raise UserError("validation: its images have a pixel order that no client has. Set validation.per_client: true")
     return resolved

@@ -31,7 +31,10 @@ def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs
     if not callable(make):
         raise UserError(f"model: expected a name, a module or a function that makes one (got {make!r})")
     with seeded(generator):
-        module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
+        try:
+            module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
+        except TypeError as error:
+            raise UserError(f"model: {error}. Pass a module, or a function without arguments that makes one") from error
     name = type(module).__name__
     if not isinstance(module, nn.Module):
         raise UserError(f"model: expected a function that returns a torch module (it returned one of type {name})")

@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedrepro.report.inputs import gathered
@@ -11,10 +11,10 @@ from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.reasons import ReasonKind
-from fedrepro.report.statistics import Estimate, benjamini_hochberg, holm
+from fedrepro.report.statistics import benjamini_hochberg, holm
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, summary
-from fedrepro.report.verdicts.decide import Verdict, decide, shared_variances
+from fedrepro.report.verdicts.decide import Verdict, decide
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, UNJUDGED
 from fedrepro.report.verdicts.summary import VERDICTS
 
@@ -27,7 +27,7 @@ ARTIFACT_FOLDERS = {
 VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
-    *("mean", "half_width", "half_width_t", "interval", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
+    *("mean", "half_width", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
     *("unit", "panels", "panel_means", "measure", "calibrated"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
@@ -114,22 +114,18 @@ def write_table(spec: Paper, key: str, evidence: PaperData, folder: Path) -> Non
 
 
 def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
-    """Return the verdicts on all of a paper's claims; empty at a scale that is not compared with the paper.
-
-    Claims are decided twice: the tests of the first pass are the family whose variances moderate each other in the second.
-    """
+    """Return the verdicts on all of a paper's claims; empty at a scale that is not compared with the paper."""
     claims = [key for key, claim in spec.claims.items() if evidence.results[claim.sources[0]].compare != "none"]
-    shared = shared_variances([_verdict(spec, key, evidence, {}) for key in claims])
-    return [_verdict(spec, key, evidence, shared) for key in claims]
+    return [_verdict(spec, key, evidence) for key in claims]
 
 
-def _verdict(spec: Paper, key: str, evidence: PaperData, shared: Mapping[Estimate, Estimate]) -> Verdict:
+def _verdict(spec: Paper, key: str, evidence: PaperData) -> Verdict:
     claim = spec.claims[key]
     results, *others = [evidence.results[name] for name in claim.sources]
     measure = claim.ref.resolved(spec.experiments).measure
     sign_share = paper_curves.sign_share(spec.experiments, claim, evidence.curves)
     first_look = spec.experiments[claim.experiment].seeds_at_first_look.get(results.scales[0])
-    return decide(key, claim, results, measure, spec.calibrations_of(claim), others, sign_share, first_look, shared)
+    return decide(key, claim, results, measure, spec.calibrations_of(claim), others, sign_share, first_look)
 
 
 def write_verdicts(spec: Paper, key: str, evidence: PaperData, folder: Path) -> None:
@@ -166,9 +162,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     values += [note, verdict.key, claim.experiment, spec.artifact_of(claim), verdict.tolerance]
     values.append(summary.US if claim.own_question else summary.PAPER)
     values += ["yes" if claim.registered_after_results else "no", claim.headline or ""]
-    plain = verdict.plain or ours
-    interval = _interval_kind(plain, ours) if ours and ours.half_width is not None else None
-    means = [ours and ours.mean, ours and ours.half_width, plain and plain.half_width, interval, ours and ours.n]
+    means = [ours and ours.mean, ours and ours.half_width, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
     panel_means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
@@ -182,12 +176,6 @@ def _with_panel_names(spec: Paper, text: str) -> str:
     """Return a text with the names of experiments in place of their keys, where a signed number follows."""
     names = {key: options.name for key, options in spec.experiments.items() if options.name}
     return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
-
-
-def _interval_kind(plain: Estimate | None, ours: Estimate) -> str:
-    if plain != ours:
-        return "moderated"
-    return "panels" if ours.degrees else "t"
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

@@ -1,92 +1,26 @@
-"""Inference beyond one sample's t interval: shared variances, several panels, equivalence, new runs, many tests."""
+"""Inference beyond one sample's t interval: several panels, equivalence, new runs, many tests."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedrepro.report.statistics import EPSILON, ROUNDING, Estimate, estimate, mean
+from fedrepro.report.statistics import EPSILON, Estimate, estimate, mean
 
-MOST_PRIOR_DEGREES = 4.0  # larger ones are too bold in small families (benchmarks/coverage.py)
-SMALLEST_FAMILY = 8  # differences; fewer do not tell how variances scatter
 RESAMPLES = 2000
 
 
-def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[float, float]:
-    """Fit the scaled inverse chi-square distribution that variances of one family share.
+def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
+    """Estimate the mean over fixed panels, each of which counts the same, from the values by seed in each.
 
-    Smyth (2004), "Linear models and empirical Bayes methods", section 6.2: moments of the log variances.
-
-    Args:
-        variances: sample variances, all above 0.
-        degrees: their degrees of freedom.
-
-    Returns:
-        The prior's degrees of freedom, infinite where the variances scatter no more than chance makes them, and its variance.
+    A seed draws initial weights, partition and batches of all panels, so their values depend on each other: the sample is that
+    of the seeds' means over panels. Seeds that a panel lacks are left out; There is at least one common seed.
     """
-    import numpy as np  # like scipy slow to import
-    from scipy.special import digamma, polygamma
-
-    half = np.asarray(degrees, float) / 2
-    logs = np.log(np.asarray(variances, float)) - digamma(half) + np.log(half)
-    excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
-    if excess <= 0:
-        return math.inf, float(np.exp(logs.mean()))
-    prior = 2 * _inverse_trigamma(excess)
-    return prior, float(np.exp(logs.mean() + digamma(prior / 2) - math.log(prior / 2)))
+    return estimate([mean([panel[seed] for panel in panels]) for seed in common_seeds(panels)])
 
 
-def _inverse_trigamma(value: float) -> float:
-    """Solve trigamma(x) = value by Newton's method on 1 / trigamma, which is convex (Smyth 2004, appendix)."""
-    from scipy.special import polygamma
-
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        trigamma = float(polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
-        x += step
-        if abs(step) < 1e-10 * x:
-            break
-    return x
-
-
-def moderated(family: Sequence[Estimate], most: float = MOST_PRIOR_DEGREES) -> list[Estimate]:
-    """Shrink the variances of a family of differences towards a common one (Smyth 2004, limma's empirical Bayes).
-
-    The prior counts for at most `most` degrees of freedom. A family of fewer than `SMALLEST_FAMILY` estimates with a variance
-    stays as it is, and so does an estimate of one seed or of equal values.
-    """
-    usable = [one for one in family if one.std is not None and one.std > ROUNDING]
-    if len(usable) < SMALLEST_FAMILY:
-        return list(family)
-    prior, variance = prior_variance([one.std**2 for one in usable if one.std], [one.n - 1 for one in usable])
-    prior = min(prior, most)
-
-    def shrunk(one: Estimate) -> Estimate:
-        if one.std is None or one.std <= ROUNDING:
-            return one
-        degrees = prior + one.n - 1
-        pooled = (prior * variance + (one.n - 1) * one.std**2) / degrees
-        return replace(one, std=math.sqrt(pooled), degrees=degrees)
-
-    return [shrunk(one) for one in family]
-
-
-def over_panels(panels: Sequence[Sequence[float]]) -> Estimate:
-    """Estimate the mean over fixed panels, each of which counts the same, from the seeds of each.
-
-    The panels are not a sample, the seeds within them are; degrees of freedom are Satterthwaite's (1946).
-    """
-    samples = [estimate(values) for values in panels]
-    centre, pairs = mean([one.mean for one in samples]), sum(one.n for one in samples)
-    errors = [one.std**2 / one.n for one in samples if one.std is not None]
-    if len(errors) < len(samples):
-        return Estimate(centre, None, pairs, panels=len(samples))
-    total = sum(errors)
-    if total < ROUNDING**2:
-        return Estimate(centre, 0.0, pairs, panels=len(samples))
-    degrees = total**2 / sum(error**2 / (one.n - 1) for error, one in zip(errors, samples, strict=True))
-    return Estimate(centre, math.sqrt(total * pairs) / len(samples), pairs, degrees, len(samples))
+def common_seeds(panels: Sequence[Mapping[int, Any]]) -> list[int]:
+    """Return the seeds that all panels have, in order."""
+    return sorted(set.intersection(*(set(panel) for panel in panels)))
 
 
 def probability_of_improvement(
@@ -131,19 +65,19 @@ def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: fl
 
 
 def prediction_half_width(found: Estimate) -> float | None:
-    """Return half of the 95 % interval in which the value of one more run, of each panel, lies; None for one seed.
-
-    That is t s sqrt(1 + 1/n), of a mean over P panels t s sqrt(1/P + 1/n).
-    """
+    """Return half of the 95 % interval in which the value of one more run lies, t s sqrt(1 + 1/n); None for one seed."""
     if found.std is None:
         return None
-    return found.quantile(0.975) * found.std * math.sqrt(1 / found.panels + 1 / found.n)
+    return found.quantile(0.975) * found.std * math.sqrt(1 + 1 / found.n)
 
 
 def welch_half_width(found: Estimate, std: float, n: int) -> float | None:
     """Return half of the 95 % interval of our mean less that of `n` other runs with standard deviation `std` (Welch 1947)."""
     if found.std is None:
         return None
+    from scipy.special import stdtrit  # slow to import
+
     ours, theirs = found.std**2 / found.n, std**2 / n
+
     degrees = (ours + theirs) ** 2 / (ours**2 / (found.n - 1) + theirs**2 / (n - 1))
-    return replace(found, degrees=degrees).quantile(0.975) * math.sqrt(ours + theirs)
+    return float(stdtrit(degrees, 0.975)) * math.sqrt(ours + theirs)

@@ -45,8 +45,6 @@ class Estimate:
     mean: float
     std: float | None
     n: int
-    degrees: float | None = None  # of freedom; None: n - 1
-    panels: int = 1  # over which the mean is taken; `n` counts the seeds of all
 
     @property
     def standard_error(self) -> float | None:
@@ -57,10 +55,10 @@ class Estimate:
         return None if self.standard_error is None else self.quantile(0.975) * self.standard_error
 
     def quantile(self, probability: float) -> float:
-        """Return the quantile of Student's t with this estimate's degrees of freedom."""
+        """Return the quantile of Student's t with n - 1 degrees of freedom."""
         from scipy.special import stdtrit  # slow to import
 
-        return float(stdtrit(self.degrees or self.n - 1, probability))
+        return float(stdtrit(self.n - 1, probability))
 
     @property
     def low(self) -> float | None:
@@ -80,7 +78,7 @@ class Estimate:
             return 1.0 if abs(self.mean) < ROUNDING else None
         from scipy.special import stdtr
 
-        return float(2 * stdtr(self.degrees or self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
+        return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
 
     def seeds_needed(self, difference: float) -> int | None:
         """Return how many seeds would detect a true `difference` other than 0: in `POWER` of all tries, the interval would

@@ -68,7 +68,8 @@ class FinishedRun:
 def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> MirrorOutcome:
     """Bring MLflow at `uri` up to date with tuples (paper, experiment, series label, run). Never raises for a store's failure.
 
-    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once.
+    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once; each scale of a run
+    has a tag of its own, too.
     """
     papers, unfinished, problems = _group_by_paper(runs_by_experiment, scale)
     new = present = 0
@@ -121,7 +122,7 @@ def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], sca
     for (paper, _), (run, labels) in uses.items():
         experiment, label = next(iter(labels.items()))
         tags = {"paper": paper, "scale": scale, "experiment": experiment, "series": label}
-        tags |= {f"experiment.{name}": series for name, series in labels.items()}
+        tags |= {f"experiment.{name}": series for name, series in labels.items()} | {f"scale.{scale}": "yes"}
         tags["mlflow.runName"] = f"{label}, {experiment}, seed {run.config.seed}"
         try:
             if run.summary.exists():

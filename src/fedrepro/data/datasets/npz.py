@@ -77,7 +77,8 @@ def _load(path: str, digest: str) -> tuple[Arrays, tuple[str, ...]]:
         arrays = tuple(_with_channels(file[name]) if name in _prepared.IMAGES else file[name] for name in keys)
         names = tuple(map(str, file["class_names"])) if "class_names" in file else None
     real = arrays[0].dtype == np.float32
-    highest = max((int(labels.max()) for labels in (arrays[1], arrays[3]) if labels.size), default=0)
+    whole = [labels for labels in (arrays[1], arrays[3]) if labels.dtype.kind in "iu"]
+    highest = max((int(labels.max(initial=0)) for labels in whole), default=0)
     names = names or tuple(map(str, range(highest + 1)))
     _prepared.check(path, arrays, len(names), real, arrays[0].shape[1:])
     return arrays, names

@@ -39,7 +39,7 @@ class Finding:
 
     @property
     def difference(self) -> str:
-        """Our mean with its interval as printed, without the number of pairs; a difference of accuracies without its unit."""
+        """Our mean with its interval as printed, without the number of seeds; a difference of accuracies without its unit."""
         return str(self.record["ours"]).partition(" (n = ")[0].removesuffix(f" {POINTS.name}")
 
     @property
@@ -59,9 +59,6 @@ class Finding:
         record, remarks = self.record, []
         if record["p_holm"] is not None and self.answer != "not shown":
             remarks.append(f"p = {record['p']:.2g}, after Holm's correction {record['p_holm']:.2g}")
-        if record["interval"] == "moderated":
-            own = f"{100 * record['half_width_t']:.1f} {record['unit']}" if self.is_difference else "wider"
-            remarks.append(f"variance shared with the page's other claims; half of its own interval: {own}")
         if record.get("calibrated"):
             remarks.append(f"calibrated: {record['calibrated']}")
         if record["registered_after_results"] == "yes":

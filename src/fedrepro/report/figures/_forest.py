@@ -77,6 +77,7 @@ def _limit(findings: Sequence[Any]) -> float | None:
     """Return how far the axis reaches, in points, if a few differences are so large that the others would look alike."""
     records = [finding.record for finding in findings]
     reach = [100 * (abs(record["mean"]) + record["half_width"]) for record in records]
-    reach = sorted(reach + [100 * abs(record["reported_number"] or 0) for record in records])
+    reach += [100 * abs(record["reported_number"]) for record in records if record["reported_number"] is not None]
+    reach.sort()
     usual = 1.3 * reach[int(0.85 * (len(reach) - 1))] if reach else 0.0
-    return usual if reach and reach[-1] > 2 * usual else None
+    return usual if 0 < 2 * usual < reach[-1] else None

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from fedrepro.config.types import Fraction
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import over_panels, probability_of_improvement
+from fedrepro.report.inference import common_seeds, over_panels, probability_of_improvement
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Unit, difference_unit, difference_unit_name
@@ -75,8 +75,11 @@ class Quantity(value.Quantity):
     def missing(self, view: ExperimentView) -> list[Reason]:
         views = self._views(view)
         reasons = [reason for each in views for reason in value.Quantity.missing(self, each)]
-        if reasons or self.also:
+        if reasons:
             return reasons
+        if self.also:
+            seeds = common_seeds([each.curves(self.baseline) for each in views])
+            return [] if seeds else base.unpaired_seeds({each.key: each.curves(self.baseline) for each in views})
         return base.unpaired_seeds({f"{self.series} in {each.key}": each.curves(self.series) for each in views})
 
     def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
@@ -85,8 +88,11 @@ class Quantity(value.Quantity):
 
     def lead(self, view: ExperimentView, series: str) -> list[float]:
         """Return per seed how much a series exceeds the baseline."""
+        return list(self._leads(view, series).values())
+
+    def _leads(self, view: ExperimentView, series: str) -> dict[int, float]:
         curves = view.curves(series)
-        return [self.seed_value(view, curves[seed], curve) for seed, curve in sorted(view.curves(self.baseline).items())]
+        return {seed: self.seed_value(view, curves[seed], curve) for seed, curve in sorted(view.curves(self.baseline).items())}
 
     def values(self, view: ExperimentView) -> list[float]:
         lead = self.lead(view, self.series)
@@ -102,7 +108,7 @@ class Quantity(value.Quantity):
 
     def estimate(self, view: ExperimentView) -> Estimate:
         if self.also:
-            return over_panels([self.lead(each, self.series) for each in self._views(view)])
+            return over_panels([self._leads(each, self.series) for each in self._views(view)])
         return super().estimate(view)
 
     def contrasts(self, view: ExperimentView) -> list[Estimate]:

@@ -4,7 +4,7 @@ import math
 
 from fedrepro.config.types import Count
 from fedrepro.report import ranking
-from fedrepro.report.inference import over_panels
+from fedrepro.report.inference import common_seeds, over_panels
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, difference_unit, difference_unit_name
@@ -40,7 +40,7 @@ class Table(base.Table):
             row |= dict.fromkeys([self._column(panels[0]), "p (Holm)", "Pairs ahead (%)"], Number())
             if found := means.get(label):
                 factor = difference_unit(panels[0].measure).factor
-                pairs = [lead for values in leads[label] for lead in values]
+                pairs = [lead for values in leads[label] for lead in values.values()]
                 half_width = None if found.half_width is None else factor * found.half_width
                 row[self._column(panels[0])] = Number(factor * found.mean, 2, half_width, found.n, signed=True)
                 row["p (Holm)"] = _p_value(p_values.get(label))
@@ -51,7 +51,7 @@ class Table(base.Table):
     def _column(self, panel: ExperimentView) -> str:
         return f"Above {self.baseline} ({difference_unit_name(panel.measure)})"
 
-    def _leads(self, panels: list[ExperimentView], label: str) -> list[list[float]]:
+    def _leads(self, panels: list[ExperimentView], label: str) -> list[dict[int, float]]:
         """Return how much a series is better than the baseline, by panel and seed; empty if a run of either diverged."""
         if any(panel.results.diverged_runs(one) for panel in panels for one in (label, self.baseline)):
             return []
@@ -59,14 +59,14 @@ class Table(base.Table):
         for panel in panels:
             ours, baseline = panel.curves(label), panel.curves(self.baseline)
             seeds = sorted(ours.keys() & baseline.keys())
-            leads.append([panel.sign * (mean_last(ours[s], self.last) - mean_last(baseline[s], self.last)) for s in seeds])
-        return leads if all(leads) else []
+            leads.append({s: panel.sign * (mean_last(ours[s], self.last) - mean_last(baseline[s], self.last)) for s in seeds})
+        return leads if common_seeds(leads) else []
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         return [
             f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measures_phrase(panels)}",
             *ranking.sentences(ranking.rank_series(panels, self.last)),
-            f"Above {self.baseline}: seed by seed, then the mean over the set-ups, of equal weight; p: adjusted for all "
+            f"Above {self.baseline}: for each seed the mean over the set-ups, of equal weight; p: adjusted for all "
             "series (Holm). Pairs ahead: the share of pairs of runs with the same seed in which the series is better",
         ]
 

@@ -95,6 +95,8 @@ class Claim(Frozen):
         for scale, quantity in self.scales.items():
             quantity.check(checker.at("scales", scale), self.ref)
         checker.at("not_testable_at").check_names("scale", self.not_testable_at, checker.scales)
+        if not self.expected and "tolerance" not in self.model_fields_set:
+            checker.fail("tolerance: missing. Say how far from the reported number counts as the same")
         if self.tolerance and not self.because:
             checker.fail("because: a tolerance needs its reason")
 

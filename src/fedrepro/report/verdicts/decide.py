@@ -1,7 +1,4 @@
-"""Verdicts: one per claim, computed from the results of all seeds.
-
-The interval of a verdict is that of a `statistics.Estimate`, whose variance `inference.moderated` may have changed.
-"""
+"""Verdicts: one per claim, computed from the results of all seeds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +6,6 @@ from dataclasses import dataclass, replace
 from fedrepro.core.formatting import count
 from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
-from fedrepro.report.inference import moderated
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
 from fedrepro.report.numbers import NO_VALUE, Unit
@@ -35,8 +31,6 @@ class Verdict:
     arrivals: str = ""  # how many seeds of each series reach the target, if that matters
     condition: str = ""  # the target and rounds at a scale that does not compare sizes
     p: float | None = None  # of no difference; None if the claim is not about a difference
-    plain: Estimate | None = None  # `ours` with the standard deviation of its own seeds, not moderated
-    tested: tuple[Estimate, ...] = ()  # the differences that `p` is computed from
 
     @property
     def why(self) -> str:
@@ -98,7 +92,6 @@ def decide(
     others: Sequence[Results] = (),
     sign_share: float | None = None,
     seeds_at_first_look: int | None = None,
-    shared: Mapping[Estimate, Estimate] | None = None,
 ) -> Verdict:
     """Return the verdict on a claim at the scale of the results. Its reasons name data that are not the official release.
 
@@ -110,28 +103,15 @@ def decide(
         others: the results of the `other_experiments` of the claim's quantity, in their order.
         sign_share: the share of rounds in which the paper's own curves have the claimed sign; None if unknown.
         seeds_at_first_look: how many seeds there were when results were first looked at; None if none were added later.
-        shared: estimate -> the same with a moderated variance, see `shared_variances`.
     """
     other_results = dict(zip(claim.quantity.other_experiments, others, strict=True))
     view = ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, other_results)
-    verdict = _decide(key, claim, view, sign_share, shared or {})
+    verdict = _decide(key, claim, view, sign_share)
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, calibrations or {})
     reasons = [*verdict.reasons, *_copy_reasons([results, *others]), *_late_choices(verdict, seeds_at_first_look)]
     return replace(verdict, reasons=reasons)
-
-
-def shared_variances(verdicts: Iterable[Verdict]) -> dict[Estimate, Estimate]:
-    """Return tested difference -> the same with a variance moderated by its family: the tested differences of one unit."""
-    families: dict[str, dict[Estimate, None]] = {}
-    for verdict in verdicts:
-        family = families.setdefault(verdict.unit.name, {})
-        family.update(dict.fromkeys(estimate for estimate in verdict.tested if estimate.degrees is None))
-    shared: dict[Estimate, Estimate] = {}
-    for family in families.values():
-        shared |= zip(family, moderated(list(family)), strict=True)
-    return shared
 
 
 def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
@@ -144,7 +124,7 @@ def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
 def _late_choices(verdict: Verdict, seeds_at_first_look: int | None) -> list[Reason]:
     """Return a reason for each choice that was made after results had been seen: added seeds, a claim listed late."""
     reasons = []
-    seeds = verdict.ours.n // verdict.claim.quantity.panels if verdict.ours else 0
+    seeds = verdict.ours.n if verdict.ours else 0
     if seeds_at_first_look and seeds > seeds_at_first_look:
         added = count(seeds - seeds_at_first_look, "seed")
         reasons.append(make_reason(ReasonKind.SEEDS_ADDED, seeds=added, looked=seeds_at_first_look))
@@ -164,9 +144,7 @@ def _calibrated(verdict: Verdict, calibrations: Mapping[str, str]) -> Verdict:
     return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
 
 
-def _decide(
-    key: str, claim: Claim, view: ExperimentView, sign_share: float | None, shared: Mapping[Estimate, Estimate]
-) -> Verdict:
+def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | None) -> Verdict:
     """Return the verdict before calibrations, data and late choices are considered."""
     verdict = Verdict(key, claim, view.measure, Status.NOT_RUN, [])
     quantity = view.results.at_scale(claim.scales, claim.quantity)
@@ -175,22 +153,20 @@ def _decide(
         if absent := results.missing_reason or (unfinished(missing) if missing else None):
             return replace(verdict, reasons=[make_reason(ReasonKind.NOT_RUN, text=str(absent))])
     values, reasons = quantity.evaluate(view)
-    plain = quantity.estimate(view) if values else None
     computable = not quantity.diverged(view) and not quantity.missing(view)
+    ours = quantity.estimate(view) if values else None
     arrivals = _arrivals(quantity, view) if computable and (reasons or claim.expected) else ""
     condition = "" if view.comparable else rules.condition(claim, quantity, view.measure)
-    verdict = replace(verdict, ours=plain, arrivals=arrivals, condition=condition)
+    verdict = replace(verdict, ours=ours, arrivals=arrivals, condition=condition)
     if untestable := rules.not_testable(claim, quantity, view, sign_share):
         return replace(verdict, status=Status.NOT_COMPARED, reasons=untestable)
-    ours = shared.get(plain, plain) if plain else None
-    contrasts = [shared.get(contrast, contrast) for contrast in quantity.contrasts(view)] if claim.expected and values else []
+    contrasts = quantity.contrasts(view) if claim.expected and values else []
     p = rules.p_value(claim, quantity, contrasts, ours) if ours else None
     status, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
     if claim.has_nothing_to_reproduce:
         status = rules.OWN_QUESTION_STATUS.get(status, status)
-    tested = tuple(contrasts or [ours]) if ours and p is not None else ()
     reasons = [*reasons, *(quantity.remarks(view) if values else [])]
-    return replace(verdict, status=status, reasons=reasons, ours=ours, p=p, plain=plain, tested=tested)
+    return replace(verdict, status=status, reasons=reasons, p=p)
 
 
 def _arrivals(quantity: Quantity, view: ExperimentView) -> str:

@@ -33,13 +33,11 @@ Judged = tuple[Status, list[Reason]]
 
 SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); for a difference or a saving, of its mean over "
-    "pairs of runs with the same seed. If eight or more differences of a paper are tested, the variance of each is moderated "
-    "towards their common variance (Smyth 2004; the prior counts for at most 4 degrees of freedom). This rule was added on 27 "
-    "November 2026, when the results of most runs had been seen; tables show the ordinary interval, verdicts.json both. A "
-    "single seed has no interval. The interval covers what a seed draws: partition, initial weights, batches. It does not "
-    "cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; claims whose "
-    "difference remains significant at 5 % when all tests of the page are corrected (Holm, or Benjamini-Hochberg) are marked. "
-    "Standard deviations are marked s.d."
+    "pairs of runs with the same seed. Over several panels, a seed counts once, with its mean over them; seeds that a panel "
+    "lacks are left out. A single seed has no interval. The interval covers what a seed draws: partition, initial weights, "
+    "batches. It does not cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; "
+    "claims whose difference remains significant at 5 % when all tests of the page are corrected (Holm, or "
+    "Benjamini-Hochberg) are marked. Standard deviations are marked s.d."
 )
 NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
