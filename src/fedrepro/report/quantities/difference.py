@@ -78,8 +78,11 @@ class Quantity(value.Quantity):
         if reasons:
             return reasons
         if self.also:
-            seeds = common_seeds([each.curves(self.baseline) for each in views])
-            return [] if seeds else base.unpaired_seeds({each.key: each.curves(self.baseline) for each in views})
+            return (
+                []
+                if self._common_seeds(view)
+                else base.unpaired_seeds({each.key: each.curves(self.baseline) for each in views})
+            )
         return base.unpaired_seeds({f"{self.series} in {each.key}": each.curves(self.series) for each in views})
 
     def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float:
@@ -100,7 +103,8 @@ class Quantity(value.Quantity):
             other = self.lead(view.sibling(self.than), self.series)
             return [here - elsewhere for here, elsewhere in zip(lead, other, strict=True)]
         if self.also:
-            return [gain for each in self._views(view) for gain in self.lead(each, self.series)]
+            seeds = self._common_seeds(view)
+            return [self._leads(each, self.series)[seed] for each in self._views(view) for seed in seeds]
         if self.whole:
             whole = self.lead(view, self.whole)
             return [part - gain / 2 for part, gain in zip(lead, whole, strict=True)]
@@ -146,11 +150,17 @@ class Quantity(value.Quantity):
         return MINIMUM_LEAD * level * (1 - level)
 
     def panel_values(self, view: ExperimentView) -> list[tuple[list[float], list[float]]]:
-        """Return the values of the series and of the baseline, by seed, in each experiment."""
-        return [(self._levels(each, self.series), self._levels(each, self.baseline)) for each in self._views(view)]
+        """Return the values of the series and of the baseline, of the seeds that all experiments have, in each experiment."""
+        seeds = self._common_seeds(view)
+        views = self._views(view)
+        return [(self._levels(each, self.series, seeds), self._levels(each, self.baseline, seeds)) for each in views]
 
-    def _levels(self, view: ExperimentView, label: str) -> list[float]:
-        return [value.Quantity.seed_value(self, view, curve, None) for _, curve in sorted(view.curves(label).items())]
+    def _levels(self, view: ExperimentView, label: str, seeds: list[int]) -> list[float]:
+        curves = view.curves(label)
+        return [value.Quantity.seed_value(self, view, curves[seed], None) for seed in seeds]
+
+    def _common_seeds(self, view: ExperimentView) -> list[int]:
+        return common_seeds([each.curves(self.baseline) for each in self._views(view)])
 
     def _views(self, view: ExperimentView) -> list[ExperimentView]:
         return [view, *map(view.sibling, self.other_experiments)]
