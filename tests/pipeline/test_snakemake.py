@@ -297,7 +297,7 @@ SECOND = {
     "tables": {"table1": {"title": "The twin's", "kind": "convergence", "panels": ["fig4d"], "last": 1}},
     "claims": {
         "4d-reduction": {
-            "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5,
+            "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5, "tolerance": 0,
             "quantity": {"kind": "value", "series": "FedAvg", "last": 1},
         }
     },

@@ -310,11 +310,6 @@ def test_augmented_runs_repeat_and_leave_test_images_alone():
     assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
 
-def test_a_proxy_without_the_pixel_order_of_any_client_is_refused():
-    with pytest.raises(UserError, match="^proxy: its images have a pixel order that no client has"):
-        advance(federation(config(partition=PERMUTED, algorithm={"name": "fedcl"})))
-
-
 @pytest.mark.parametrize("whole", [False, True])
 def test_permuted_images(whole):
     """Each client sees its images in its own order, for training, in its own test and in the global one; also where all have
@@ -398,7 +393,7 @@ def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
 
 def test_validation_measures_are_of_the_images_that_are_held_out():
     names = ["test_accuracy", "validation_accuracy", "validation_loss"]
-    fed = federation(config(validation={"share": 0.3}, measures=names, partition=PERMUTED))
+    fed = federation(config(validation={"share": 0.3}, measures=names, partition={"name": "iid", "clients": 4}))
     state, rows = advance(fed, 1)
     held_out = torch.from_numpy(fed.data.partition.validation)
     accuracy, loss = scores(fed, state.weights, fed.data.train_x[held_out], fed.data.train_y[held_out])

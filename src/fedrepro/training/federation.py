@@ -147,8 +147,6 @@ class Federation(FederationContext):
         proxy = self.config.proxy
         if proxy is None:
             raise UserError(f"algorithm {self.config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
-        if self.data.partition.permutations is not None:
-            raise UserError("proxy: its images have a pixel order that no client has. Choose another partition")
         index = torch.from_numpy(self.data.partition.proxy).to(self.device)
         changes = rng.generator(self.config.seed, "proxy augment", round) if proxy.augment else None
         for rows in index.split(proxy.batch_size):
