@@ -355,6 +355,11 @@ def test_a_mean_over_panels():
     assert (told.status, whys(told)) == (UNDECIDED, [ReasonKind.CONTAINS_ZERO, ReasonKind.POOLED])  # +- 12.706 x 0.01
     values = told.reasons[1].values
     assert (values["panels"], values["ahead"], values["pairs"]) == (2, 4, 4) and values["probability"].startswith("1.00 (")
+    more = {"FedMMD": there["FedMMD"] | {2: ends(0.99)}, "FedAvg": there["FedAvg"] | {2: ends(0.1)}}  # no such seed here
+    assert decide("k", claim(pooled, reported="higher"), made(here), "test_accuracy", others=[made(more)]).ours == told.ours
+    apart = {label: {seed + 2: curve for seed, curve in runs.items()} for label, runs in there.items()}
+    found = decide("k", claim(pooled, reported="higher"), made(here), "test_accuracy", others=[made(apart)])
+    assert found.status == NOT_COMPARED and set(whys(found)) == {ReasonKind.UNPAIRED}
     lost = made(there, lost={("FedMMD", 1): "diverged"})
     assert whys(decide("k", claim(pooled, reported="higher"), made(here), "test_accuracy", others=[lost])) == [
         ReasonKind.DIVERGED
