@@ -85,4 +85,4 @@ def test_an_unknown_name_is_answered_with_the_nearest():
     assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
     assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
     assert str(unknown_name("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
-    assert str(unknown_name("thing", "x", [])) == "unknown thing 'x': choose from nothing"
+    assert str(unknown_name("thing", "x", [])) == "unknown thing 'x': there is no thing"

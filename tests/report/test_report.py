@@ -610,7 +610,7 @@ MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
     (changed("tables", "rounds", "savings", value={"L2": {"six": 0.4}}), "rounds.savings: unknown panel of this table 'six'"),
     (changed("tables", "rounds", "savings", value={"FedX": {"first": 0.4}}), "tables.rounds.savings: unknown series 'FedX'"),
     (changed("tables", "rounds", "savings_from", value="its text"), "rounds.savings_from: savings and savings_from need"),
-    (changed("tables", "rounds", "kind", value=None), "tables.rounds.kind: unknown table 'None': choose from communication, c"),
+    (changed("tables", "rounds", "kind", value=None), "tables.rounds.kind: no table is named: choose from communication, c"),
     (changed("tables", "apart", "panels", value=["second"]), "unknown experiment with reported curves 'second': choose from f"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes_in_a_papers_file(values, words, tmp_path):

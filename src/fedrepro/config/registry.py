@@ -44,7 +44,7 @@ def _singular(kind: str) -> str:
     return (kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind).rstrip("s")
 
 
-def find(kind: str, name: str) -> Any:
+def find(kind: str, name: str | None) -> Any:
     """Return the module, or for schedules and tasks the class, of a name. Raises UserError, with the valid names."""
     if name not in (valid := names(kind)):
         raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, valid))

@@ -102,9 +102,10 @@ def unknown_name(kind: str, name: str, valid: Collection[str], more: str = "") -
     return UserError(f"unknown {kind} '{name}': nearest are {', '.join(nearest(name, valid))}{more}")
 
 
-def unknown_name_message(kind: str, name: str, valid: Collection[str]) -> str:
-    """Return the message for an unknown name, with all valid ones."""
-    return f"unknown {kind} '{name}': choose from {', '.join(valid) or 'nothing'}"
+def unknown_name_message(kind: str, name: str | None, valid: Collection[str]) -> str:
+    """Return the message for an unknown or missing name, with all valid ones."""
+    problem = f"no {kind} is named" if name is None else f"unknown {kind} '{name}'"
+    return f"{problem}: choose from {', '.join(valid)}" if valid else f"{problem}: there is no {kind}"
 
 
 def nearest(name: str, valid: Collection[str]) -> list[str]:

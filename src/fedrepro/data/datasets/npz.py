@@ -83,11 +83,11 @@ def _load(path: str, digest: str) -> tuple[Arrays, tuple[str, ...]]:
 
 
 def _classes(path: str, labels: np.ndarray) -> int:
-    """Return the number of classes. Raises UserError if a label below the highest has no image, as where labels start from 1."""
+    """Return the number of classes. Raises UserError if one has no image, as where labels start from 1."""
     used = np.unique(labels) if labels.dtype.kind in "iu" else np.zeros(1, int)
     gaps = np.flatnonzero(used != np.arange(len(used)))
     if len(gaps):
-        raise UserError(f"{path}: train_y: no label {gaps[0]}, but {used[gaps[0]]}. Number the classes from 0, or save class_names.")
+        raise UserError(f"{path}: train_y: no label {gaps[0]}, but {used[gaps[0]]}. Count classes from 0, or save class_names.")
     return len(used)
 
 

@@ -20,4 +20,4 @@ def parse_quantity(values: Any, where: str) -> Quantity:
 def quantity_class(kind: str | None, where: str) -> type[Quantity]:
     """Return the class of a kind. Raise UserError with the valid kinds if there is no such kind."""
     with error_prefix(f"{where}.kind"):
-        return registry.find("report.quantities", str(kind)).Quantity
+        return registry.find("report.quantities", kind).Quantity
