@@ -146,7 +146,7 @@ def _from_arrays(*given: Any) -> Dataset:
     train_x, train_y, test_x, test_y = map(_to_array, given)
     train_x, test_x = (x.astype(np.float32) if x.dtype.kind == "f" else x for x in (train_x, test_x))
     train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
-    classes = 1 + max(int(y.max(initial=0)) if y.dtype.kind in "iu" else 0 for y in (train_y, test_y))
+    classes = _prepared.count_classes("simulate: dataset", train_y, test_y)
     arrays = (train_x, train_y, test_x, test_y)
     _prepared.check("simulate: dataset", arrays, classes, train_x.dtype == np.float32, train_x.shape[1:])
     mean, std = _prepared.moments(train_x)

@@ -60,7 +60,7 @@ def test_an_npz_file_is_a_data_set(tmp_path):
     grey = npz(tmp_path, train_x=arrays()["train_x"][:, 0], train_owner=np.arange(TRAIN) % 2, test_owner=np.arange(TEST) % 2)
     assert datasets.extent(grey)[0] == (1, 12, 12) and datasets.has_devices(grey)
     keys.append(datasets.key(grey))
-    gap = npz(tmp_path, train_y=np.arange(TRAIN) % 2 * 2, test_y=np.arange(TEST) % 3, class_names=np.array(["a", "b", "c"]))
+    gap = npz(tmp_path, train_y=np.arange(TRAIN) % 2 * 2, test_y=np.arange(TEST) % 2 * 2, class_names=np.array(["a", "b", "c"]))
     assert provided(gap, tmp_path).classes == 3
     real = npz(tmp_path, **{name: arrays()[name].astype(np.float32) for name in ("train_x", "test_x")})
     assert datasets.is_real(real) and len({*keys, datasets.key(real)}) == 3
@@ -112,10 +112,9 @@ def test_listed_clients_train(tmp_path):
     ({"train_x": np.zeros((TRAIN, 5), np.uint8)}, r"train part: images uint8 \(20, 5\), expected \(N, C, H, W\) uint8"),
     ({"train_x": np.zeros((TRAIN, 1, 9, 9), np.uint8)}, r"test part: images \(1, 12, 12\), declared as \(1, 9, 9\)"),
     ({"test_x": np.zeros((TEST, 1, 12, 12))}, r"test part: images float64"),
-    ({"test_y": np.arange(TEST) - 1}, r"test part: labels -1\.\.6"),
+    ({"test_y": np.arange(TEST) - 1}, "labels: none is 0, but one is -1"),
     ({"train_y": np.arange(5)}, "train part: 20 images but 5 labels"),
-    ({"train_y": np.arange(TRAIN) % 4 + 1}, "train_y: no label 0, but 1"),
-    ({"train_y": np.arange(TRAIN) % 4 * 10**9}, "train_y: no label 1, but 1000000000"),
+    ({"train_y": np.arange(TRAIN) % 4 * 10**9}, "labels: none is 4, but one is 1000000000"),
     ({"train_y": np.array([{}] * TRAIN)}, "not in the expected format"),
 ])  # fmt: skip
 def test_a_wrong_npz_file_is_one_message_with_its_name(changes, words, tmp_path):

@@ -84,6 +84,7 @@ def frozen():
     ("digits", {"model": lambda: None}, "model: expected a function that returns a torch module"),
     ("digits", {"model": frozen}, "model Sequential: all of its weights are frozen"),
     ([torch.zeros(4, 1, 3, 3), torch.zeros(4)] * 2, {}, r"train part: labels float32 \(4,\), expected \(N,\) whole numbers"),
+    ([torch.zeros(4, 1, 3, 3), torch.ones(4, dtype=int)] * 2, {}, "simulate: dataset: labels: none is 0, but one is 1"),
     ("digits", {"clients_per_round": 11}, r"at most the 10 clients of the partition \(got 11\)"),
 ])  # fmt: skip
 def test_a_mistake_is_one_message(dataset, options, words, tmp_path):

@@ -83,6 +83,15 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
             raise UserError(f"{where}, {part} part: {problem}")
 
 
+def count_classes(where: str, *labels: np.ndarray) -> int:
+    """Return the number of classes. Raises UserError if one has no image, as where labels start from 1."""
+    used = np.unique(np.concatenate([np.ravel(part) if part.dtype.kind in "iu" else np.zeros(1, int) for part in labels]))
+    gaps = np.flatnonzero(used != np.arange(len(used)))
+    if len(gaps):
+        raise UserError(f"{where}: labels: none is {gaps[0]}, but one is {used[gaps[0]]}. Count classes from 0, without gaps.")
+    return len(used)
+
+
 def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
     """Return mean and standard deviation of each channel. Real numbers are taken as they are; pixels are divided by 255, and
     the result is exact, from the counts of the 256 values."""

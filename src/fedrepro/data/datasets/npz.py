@@ -1,8 +1,8 @@
 """Images of your own, in one .npz file with the arrays train_x, train_y, test_x and test_y.
 
 Images are uint8 (N, C, H, W), grey ones also (N, H, W), or float32 inputs, which need `pixel_scaling: raw`. Labels are (N,)
-from 0, with a training image of each class. The arrays train_owner and test_owner, (N,) from 0, say whose an image is, for the
-partition `natural`; class_names, (classes,) of text, names the classes, which may then lack training images.
+from 0, with an image of each class. The arrays train_owner and test_owner, (N,) from 0, say whose an image is, for the
+partition `natural`; class_names, (classes,) of text, names the classes, which may then lack images.
 """
 
 import functools
@@ -77,18 +77,9 @@ def _load(path: str, digest: str) -> tuple[Arrays, tuple[str, ...]]:
         arrays = tuple(_with_channels(file[name]) if name in _prepared.IMAGES else file[name] for name in keys)
         names = tuple(map(str, file["class_names"])) if "class_names" in file else None
     real = arrays[0].dtype == np.float32
-    names = names or tuple(map(str, range(_classes(path, arrays[1]))))
+    names = names or tuple(map(str, range(_prepared.count_classes(path, arrays[1], arrays[3]))))
     _prepared.check(path, arrays, len(names), real, arrays[0].shape[1:])
     return arrays, names
-
-
-def _classes(path: str, labels: np.ndarray) -> int:
-    """Return the number of classes. Raises UserError if one has no image, as where labels start from 1."""
-    used = np.unique(labels) if labels.dtype.kind in "iu" else np.zeros(1, int)
-    gaps = np.flatnonzero(used != np.arange(len(used)))
-    if len(gaps):
-        raise UserError(f"{path}: train_y: no label {gaps[0]}, but {used[gaps[0]]}. Count classes from 0, or save class_names.")
-    return len(used)
 
 
 def _with_channels(images: np.ndarray) -> np.ndarray:
