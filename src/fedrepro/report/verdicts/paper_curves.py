@@ -20,26 +20,24 @@ def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plott
 
     Empty if it does not, and if the curves do not show the claim's series or round. `plotted`: key -> digitised curve.
     """
-    quantity, shown, curves = claim.quantity, claim.ref.resolved(experiments), _curves(experiments, claim, plotted)
-    if not curves:
+    quantity, names = claim.quantity, [claim.experiment, *claim.quantity.other_experiments]
+    curves = {name: _curves(experiments, claim, name, plotted) for name in names}
+    if not all(curves.values()):
         return ""
-    rows = [
-        {"series": label, "seed": str(SEED), "round": str(round), shown.measure: str(value)}
-        for label, curve in curves.items()
-        for round, value in curve
-    ]
-    runs = {label: {"runs": [{"seed": SEED, "status": "finished"}]} for label in curves}
-    view = ExperimentView(claim.experiment, shown, Results({"series": runs, "compare": "full"}, rows))
+    shown = claim.ref.resolved(experiments)
+    results = {name: _results(curves[name], shown.measure) for name in names}
+    view = ExperimentView(claim.experiment, shown, results[claim.experiment], results)
     if quantity.missing(view):  # e.g. the round of the claim was not digitised
         return ""
-    values, reasons = quantity.evaluate(view)
+    _, reasons = quantity.evaluate(view)
     if reasons:
         return reasons_sentence([replace(reason, seeds=()) for reason in reasons])
+    value = quantity.estimate(view).mean
     if claim.expected:
         agrees = all(contrast.mean * claim.expected.sign > EPSILON for contrast in quantity.contrasts(view))
     else:
-        agrees = abs(values[0] - claim.reported_number) <= claim.tolerance + EPSILON
-    return "" if agrees else quantity.unit(view.measure).format(values[0], decimals(claim, view.measure))
+        agrees = abs(value - claim.reported_number) <= claim.tolerance + EPSILON
+    return "" if agrees else quantity.unit(view.measure).format(value, decimals(claim, view.measure))
 
 
 def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> float | None:
@@ -47,21 +45,41 @@ def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted:
 
     None for other claims, and if the curves of the claim's series are not plotted or have no round in common.
     """
-    quantity, curves = claim.quantity, _curves(experiments, claim, plotted)
-    if not curves or not isinstance(quantity, difference.Quantity) or claim.expected or not quantity.last:
+    quantity, curves = claim.quantity, _curves(experiments, claim, claim.experiment, plotted)
+    if (
+        not curves
+        or quantity.other_experiments
+        or not isinstance(quantity, difference.Quantity)
+        or claim.expected
+        or not quantity.last
+    ):
         return None
     series, baseline = (dict(curves[label]) for label in quantity.labels)
     rounds = series.keys() & baseline.keys()
-    if claim.reported == 0 or not rounds:
+    if claim.reported == 0 or quantity.other_experiments or not rounds:
         return None
     return sum((series[round] - baseline[round]) * claim.reported_number > 0 for round in rounds) / len(rounds)
 
 
-def _curves(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> dict[str, Curve]:
-    """Return series -> the paper's curve for the series of a claim; empty if they do not suffice for its quantity."""
-    quantity, shown = claim.quantity, claim.ref.resolved(experiments)
-    if not quantity.from_curves or quantity.study or quantity.other_experiments:
+def _curves(
+    experiments: Mapping[str, DisplayOptions], claim: Claim, name: str, plotted: Mapping[str, Curve]
+) -> dict[str, Curve]:
+    """Return series -> the paper's curve for the series of a claim in an experiment; empty if they do not suffice for its
+    quantity."""
+    quantity, shown = claim.quantity, experiments.get(name, DisplayOptions())
+    if not quantity.from_curves or quantity.study or claim.ref.resolved(experiments).measure != shown.measure:
         return {}
-    if shown.measure != experiments[claim.experiment].measure or not shown.reported.keys() >= set(quantity.labels):
+    if not shown.reported.keys() >= set(quantity.labels):
         return {}
     return {label: plotted[shown.reported[label]] for label in quantity.labels}
+
+
+def _results(curves: Mapping[str, Curve], measure: str) -> Results:
+    """Return curves as the results of one seed."""
+    rows = [
+        {"series": label, "seed": str(SEED), "round": str(round), measure: str(value)}
+        for label, curve in curves.items()
+        for round, value in curve
+    ]
+    runs = {label: {"runs": [{"seed": SEED, "status": "finished"}]} for label in curves}
+    return Results({"series": runs, "compare": "full"}, rows)
