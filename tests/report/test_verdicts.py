@@ -91,6 +91,26 @@ def test_savings_of_two_experiments():
         claim(cell | {"series": "FedMMD", "baseline": "FedAvg"}, reported=0.5)
 
 
+def test_how_much_accuracy_depends_on_a_weight():
+    """By hand: FedMMD and L2 are 2, 4 and 3 points apart here, A and B 10 there, so -8, -6 and -7."""
+    cell = {"kind": "sensitivity", "others": ["L2"], "than": "other", "than_series": ["A", "B"], "last": 5}
+    here = {"method": seeds([0.50] * 3, ends), "whole": seeds([0.52, 0.46, 0.53], ends)}
+    there = {"A": seeds([0.4] * 3, ends), "B": seeds([0.5] * 3, ends)}
+
+    def told(compare: str = "full", **options) -> Verdict:
+        return verdict(cell, **here, compare=compare, reported="smaller", **options)
+
+    smaller = told(others=[made(there)])
+    assert smaller.status == REPRODUCED and smaller.ours.mean == pytest.approx(-0.07) and smaller.ours.n == 3
+    assert told("direction", others=[made(there)]).status == "direction agrees"
+    level = {"A": seeds([0.4] * 3, ends), "B": seeds([0.4] * 3, ends)}
+    assert told(others=[made(level)]).status == NOT
+    late = told(others=[made(there | {"B": seeds([0.5] * 2, ends)})])
+    assert (late.status, whys(late)) == (NOT_COMPARED, [ReasonKind.UNPAIRED])
+    with pytest.raises(UserError, match="reported: expected 'smaller' for a quantity"):
+        claim(cell | {"series": "FedMMD"}, reported=0.5)
+
+
 @pytest.mark.parametrize(("rounds", "status"), [((12, 13, 12), REPRODUCED), ((6, 7, 6), NOT), ((5, 15, 10), UNDECIDED)])
 def test_later_than_a_round(rounds, status):
     cell = {"kind": "rounds_to_plateau", "within": 0.01, "after": 9}
@@ -645,6 +665,8 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     tried = {"first": ONCE | {"calibrated_on": "the network"}, "second": TRIED | {"calibrated_on": "the rate"}}
     both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).calibrations_of(claim)["FedAvg"]
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
+    with pytest.raises(UserError, match="artifacts.yaml: curves_from: missing"):
+        read(tmp_path, changed() | {"experiments": tried})
     same = [spec.spec_digest(one) for one in (paper, denied)]
     assert same[0] != same[1]
 
@@ -768,7 +790,8 @@ def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
 
     def told(kind: str, reported: float | str, shown: DisplayOptions = shown, tolerance: float = 0, **options) -> str:
         stated = claim({"kind": kind, "last": 1} | options, because="b", reported=reported, tolerance=tolerance)
-        return paper_curves.contradiction({"f": shown}, stated, curves)
+        other = shown.model_copy(update={"reported": {label: f"other {key}" for label, key in shown.reported.items()}})
+        return paper_curves.contradiction({"f": shown, "other": other}, stated, curves)
 
     assert told("difference", "higher", series="none", baseline="conv") == ""
     assert told("difference", "higher", series="conv", baseline="none") == "-10.00 points"
@@ -777,6 +800,10 @@ def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
     order = {"series": "conv", "baseline": "none"}
     assert told("difference", "no lower", slack=0.15, **order) == ""
     assert told("difference", "no lower", slack=0.05, **order) == "-10.00 points"
+    wider = {"5:conv": [(1, 0.4), (2, 0.5)], "5:none": [(1, 0.3), (2, 0.9)]}  # in `other`, 40 points apart
+    curves |= {f"other {key}": curve for key, curve in wider.items()}
+    assert told("difference", 0.25, **order | {"series": "none", "baseline": "conv"}, also=["other"]) == ""  # 10 and 40 points
+    assert told("difference", "larger", **order | {"series": "none", "baseline": "conv"}, than="other") == "-30.00 points"
     losses = shown.model_copy(update={"measure": "test_loss"})
     assert told("value", 0.6, losses, series="conv") == "" and told("value", 0.5, losses, series="conv") == "0.600 nats"
 
