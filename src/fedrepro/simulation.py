@@ -201,8 +201,8 @@ def load_run(paper: str, experiment: str, series: str, seed: int = 0, scale: str
     root, name = repository_root(), names[seed]
     path = root / "results" / "runs" / paper / name / "model.safetensors"
     if not path.exists():
-        command = f"snakemake --cores 2 {paper}_{experiment} --config scale={scale} use_kept_results=false"
-        raise UserError(f"{path}: the weights are not here. Train the run: {command}")
+        remedy = f"Set use_kept_results: false in params.yaml and train the run: fedrepro train {experiment} --scale {scale}"
+        raise UserError(f"{path}: the weights are not here. {remedy}")
     record = read_required_json(path.with_name("config.json"), "config", "data")
     config = parse(RunConfig, record["config"], str(path.parent))
     paths = Paths(data=root / "data")

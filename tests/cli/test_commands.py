@@ -375,3 +375,4 @@ def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
     claims = capsys.readouterr().out
     assert len(claims.splitlines()) > main_claims.count("FedMAX ends") + 10 and "\x1b" not in claims
     assert main.main(["verdicts", "fedavg"]) == 2 and "unknown paper 'fedavg'" in capsys.readouterr().err
+    assert main.main(["verdicts", "--scale", "quick"]) == 2 and "Choose from small, paper" in capsys.readouterr().err

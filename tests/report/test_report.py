@@ -249,7 +249,8 @@ def test_what_was_not_run_is_not_drawn_and_what_is_no_more_defined_goes(paper, r
     ]
     other, theirs = folder / "figures" / "two.png", folder / "figures" / "notes.md"
     other.touch(), theirs.touch()
-    expected = [name for key in SHOWN for name in artifacts.artifact_files(paper, key)] + artifacts.result_files(paper)
+    expected = [name for key in SHOWN for name in artifacts.artifact_files(paper, key)]
+    expected += [f"data/{source}.{ending}" for source in paper.sources() for ending in ("csv", "json")]
     artifacts.remove_unexpected(expected, folder)
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert there == {*expected, "index.html", "curves.js", "figures/notes.md"}

@@ -100,7 +100,7 @@ CURVES = '{"c:none": [[1, 2], [0.1, 0.5]]}'
 
 
 def read(folder: Path, values: dict, series: dict | None = None) -> Paper:
-    settings.place_paper(folder, json.loads(json.dumps(values)), curves=CURVES)
+    settings.place_paper(folder, json.loads(json.dumps(values)), curves=CURVES if "curves_from" in values else None)
     named = {"series": dict.fromkeys(("FedAvg", "conv", "multi", "single"), {"name": "fedavg"}) | (series or {})}
     kinds = {"paper": "full", "small": "direction", "quick": "none"}
     scales = {name: {"seeds": [0], "compare": compare, "note": "n"} for name, compare in kinds.items()}

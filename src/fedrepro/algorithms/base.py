@@ -146,7 +146,6 @@ class FedAvg:
         pass
 
     fedavg_params: ClassVar[dict | None] = {}  # options with which the method equals FedAvg; None: there are none
-    supports_buffers: ClassVar[bool] = True  # networks with running statistics
     supports_kept_momentum: ClassVar[bool] = True  # the setting `keep_momentum`
 
     @classmethod

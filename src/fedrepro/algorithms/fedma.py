@@ -66,7 +66,6 @@ class Algorithm(FedAvg):
 
     params: Params
     fedavg_params: ClassVar[None] = None
-    supports_buffers: ClassVar[bool] = False
     supports_kept_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     @classmethod

@@ -118,7 +118,13 @@ def verdicts(options: argparse.Namespace) -> int:
                 sys.stdout.write(f"{text}\n")
                 shown += 1
     if not shown:
-        raise UserError("reports: no verdicts yet. Make them: snakemake --cores 2 --config scale=small report_only=true")
+        if options.scale and options.scale not in compared:
+            raise UserError(
+                f"scale {options.scale}: its results are not compared with the papers. Choose from {', '.join(compared)}"
+            )
+        target = f" {options.paper}" if options.paper else ""
+        command = f"snakemake --cores 2{target} --config scale={options.scale or 'small'} report_only=true"
+        raise UserError(f"reports: no verdicts yet. Make them, of the runs that are finished: {command}")
     return 0
 
 
@@ -157,11 +163,16 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     params, paths, chosen = project.params, project.paths, project.select(targets)
     if params.report_only:
         log.warning("%s: report_only: true trains nothing", project.file)
-    if chosen and all(item.blocked for item in chosen):
-        raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
+    _require_unblocked(chosen)
     shared = {"mirror": params.mirror, "device": params.device_choice}
     training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
     return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, training)
+
+
+def _require_unblocked(chosen: list["PlannedExperiment"]) -> None:
+    """Raise UserError with the reasons if no experiment can be run."""
+    if chosen and all(item.blocked for item in chosen):
+        raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
 
 
 def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
@@ -250,6 +261,7 @@ def keep(options: argparse.Namespace) -> int:
     keep.recover(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
+    _require_unblocked(chosen)
     folders = keep.keep(chosen, project.paths)
     sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
     runs = plan.unique_runs(chosen)

@@ -53,14 +53,6 @@ def artifact_files(spec: Paper, key: str) -> list[str]:
     return [f"tables/{key}.{ending}" for ending in TABLE_ENDINGS]
 
 
-def result_files(spec: Paper, keys: Iterable[str] | None = None) -> list[str]:
-    """Return the files of gathered results behind some artifacts, relative to the paper's folder.
-
-    `keys` names the artifacts; None stands for all of them and the documents.
-    """
-    return [f"data/{source}.{ending}" for source in spec.sources(keys) for ending in ("csv", "json")]
-
-
 def load_paper_data(spec: Paper, folder: Path) -> PaperData:
     """Return all data behind the artifacts in a paper's folder; gathered results are read from `data/` on first use."""
     return paper_data(spec, LazyResults(folder / "data"), read_curves(spec))

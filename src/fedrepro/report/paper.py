@@ -189,6 +189,8 @@ def read_papers(params: Params) -> dict[str, Paper]:
 def read_curves(spec: Paper) -> dict[str, Curve]:
     """Return key -> digitised curve of the paper, as pairs of round and value in 0..1. Raises UserError."""
     if not spec.curves_from:
+        if (spec._folder / DIGITISED).exists():
+            raise UserError(f"{spec._folder / ARTIFACTS}: curves_from: missing. Say where the curves of {DIGITISED} were read")
         return {}
     try:
         stored = CURVES.validate_json(_curves_text(spec), strict=True)
