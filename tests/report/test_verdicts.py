@@ -91,26 +91,6 @@ def test_savings_of_two_experiments():
         claim(cell | {"series": "FedMMD", "baseline": "FedAvg"}, reported=0.5)
 
 
-def test_how_much_accuracy_depends_on_a_weight():
-    """By hand: FedMMD and L2 are 2, 4 and 3 points apart here, A and B 10 there, so -8, -6 and -7."""
-    cell = {"kind": "sensitivity", "others": ["L2"], "than": "other", "than_series": ["A", "B"], "last": 5}
-    here = {"method": seeds([0.50] * 3, ends), "whole": seeds([0.52, 0.46, 0.53], ends)}
-    there = {"A": seeds([0.4] * 3, ends), "B": seeds([0.5] * 3, ends)}
-
-    def told(compare: str = "full", **options) -> Verdict:
-        return verdict(cell, **here, compare=compare, reported="smaller", **options)
-
-    smaller = told(others=[made(there)])
-    assert smaller.status == REPRODUCED and smaller.ours.mean == pytest.approx(-0.07) and smaller.ours.n == 3
-    assert told("direction", others=[made(there)]).status == "direction agrees"
-    level = {"A": seeds([0.4] * 3, ends), "B": seeds([0.4] * 3, ends)}
-    assert told(others=[made(level)]).status == NOT
-    late = told(others=[made(there | {"B": seeds([0.5] * 2, ends)})])
-    assert (late.status, whys(late)) == (NOT_COMPARED, [ReasonKind.UNPAIRED])
-    with pytest.raises(UserError, match="reported: expected 'smaller' for a quantity"):
-        claim(cell | {"series": "FedMMD"}, reported=0.5)
-
-
 @pytest.mark.parametrize(("rounds", "status"), [((12, 13, 12), REPRODUCED), ((6, 7, 6), NOT), ((5, 15, 10), UNDECIDED)])
 def test_later_than_a_round(rounds, status):
     cell = {"kind": "rounds_to_plateau", "within": 0.01, "after": 9}

@@ -57,7 +57,7 @@ class Quantity(Frozen):
 
     @property
     def unshown_experiments(self) -> list[str]:
-        """The `other_experiments` that the figure or table of a claim need not show."""
+        """The `other_experiments` that only decide whether the quantity can be computed, and are not part of its value."""
         return []
 
     @property

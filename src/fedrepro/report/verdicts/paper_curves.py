@@ -46,13 +46,7 @@ def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted:
     None for other claims, and if the curves of the claim's series are not plotted or have no round in common.
     """
     quantity, curves = claim.quantity, _curves(experiments, claim, claim.experiment, plotted)
-    if (
-        not curves
-        or quantity.other_experiments
-        or not isinstance(quantity, difference.Quantity)
-        or claim.expected
-        or not quantity.last
-    ):
+    if not curves or not isinstance(quantity, difference.Quantity) or claim.expected or not quantity.last:
         return None
     series, baseline = (dict(curves[label]) for label in quantity.labels)
     rounds = series.keys() & baseline.keys()
