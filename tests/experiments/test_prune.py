@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedrepro.config.types import Choice
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import single_process
 from fedrepro.experiments import prune
@@ -46,7 +47,19 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
         found = prune.prune(settings, paths, delete=True)
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
     assert all((run.folder / "config.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
-    assert f"spared 2 runs with settings that are named: while {name} is not prepared here" in caplog.text
+    assert f"spared 2 runs that the settings may name: while {name} is not prepared here" in caplog.text
+
+
+def test_prune_spares_runs_whose_pictures_are_on_a_disk_that_is_not_here(paths, caplog):
+    """Without the pictures the experiment has no plan, so that its runs have no names."""
+    named = plan_experiments(one(), paths)["p"]["one"].runs[0]
+    settings = one(dataset={"name": "folders", "path": "elsewhere"})
+    theirs = named.config.model_copy(update={"dataset": Choice(name="folders", path="elsewhere")})
+    spared = lie(replace(named, config=theirs), paths, "theirs", named.code)
+    with caplog.at_level(logging.WARNING):
+        assert prune.prune(settings, paths, delete=True) == []
+    assert spared.summary.exists() and "spared 1 run that the settings may name: while folders" in caplog.text
+    assert spared.folder in prune.prune(one(), paths, delete=False)
 
 
 def test_prune_spares_runs_in_training(paths, caplog):

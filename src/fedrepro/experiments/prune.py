@@ -9,11 +9,14 @@ from pathlib import Path
 
 from fedrepro.config import registry
 from fedrepro.config.params import Params
+from fedrepro.core.errors import DataUnavailable
 from fedrepro.core.files import is_locked
 from fedrepro.core.formatting import count
+from fedrepro.data import datasets
 from fedrepro.experiments import plan, run_lookup, study_plan, trials
 from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import MissingKind
 from fedrepro.runs.run import LOG, Run, run_id
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,7 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
     named: set[Path] = set()
     unprepared: dict[Path, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # paper's folder -> config -> data
     run_keys: dict[Path, set[str]] = defaultdict(set)  # paper's folder -> runs that are not kept
+    unplanned: set[Path] = set()  # papers' folders, with experiments whose data are not here
     spared: set[Path] = set()
     for scale in params.scales:
         at_scale = params.model_copy(update={"report_only": False, "scale": scale})
@@ -48,11 +52,13 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
             if run.data == run_lookup.UNKNOWN or not (paths.prepared(run.config.dataset) / "meta.json").exists():
                 unprepared[run.folder.parent][run_lookup.config_key(run.config)].add(run.data)
         for experiment in experiments:
+            if experiment.skipped and experiment.skipped.kind is MissingKind.DATA_MISSING:
+                unplanned.add(paths.runs(experiment.paper))
             for study in study_plan.plan_studies(experiment, at_scale, paths).values():
                 for study_run in study.study_runs:
                     named |= set(study_plan.study_files(study_run))
     runs, stored = paths.results / "runs", paths.results / "stored"
-    spared |= _spared(run_keys, unprepared, named | spared, other_code, paths)
+    spared |= _spared(run_keys, unprepared, unplanned, named | spared, other_code, paths)
     for group in (named, spared):
         group |= {stored / path.relative_to(runs) for path in group if path.is_relative_to(runs)}
     named |= spared
@@ -102,6 +108,7 @@ def _list_folder(folder: Path, others: list[Path]) -> list[Path]:
 def _spared(
     run_keys: dict[Path, set[str]],
     unprepared: dict[Path, dict[str, set[str]]],
+    unplanned: set[Path],
     named: set[Path],
     other_code: bool,
     paths: Paths,
@@ -112,13 +119,14 @@ def _spared(
         run_keys: paper's folder -> keys of runs; those that other code finished stay, unless `other_code` is given.
         unprepared: paper's folder -> config -> the release's identity, with which data that are not here were planned. Runs of
             the config on any other data stay.
+        unplanned: papers' folders in which all runs on data that are not here stay.
     """
     other_code_runs: set[Path] = set()
     data_missing: list[Run] = []
-    for folder in run_keys.keys() | unprepared.keys():
+    for folder in run_keys.keys() | unprepared.keys() | unplanned:
         for run in chain.from_iterable(map(run_lookup.begun_runs, (folder, paths.stored(folder.name)))):
             planned = unprepared[folder].get(run_lookup.config_key(run.config), {run.data})
-            if planned != {run.data}:
+            if planned != {run.data} or folder in unplanned and not _is_here(run):
                 data_missing.append(run)
                 continue
             spares = not other_code and run.summary.exists() and folder / run.id not in named
@@ -129,9 +137,17 @@ def _spared(
         log.warning(message, count(len(other_code_runs), "finished run"))
     if data_missing:
         names = ", ".join(sorted({run.config.dataset.name for run in data_missing}))
-        message = "spared %s with settings that are named: while %s is not prepared here, nobody can tell if they came from it"
+        message = "spared %s that the settings may name: while %s is not prepared here, nobody can tell if they came from it"
         log.warning(message, count(len(data_missing), "run"), names)
     partitions = [paths.partition(run.config, run.data) for run in data_missing]
     return other_code_runs.union(
         (run.folder for run in data_missing), partitions, (path.with_suffix(".png") for path in partitions)
     )
+
+
+def _is_here(run: Run) -> bool:
+    try:
+        datasets.extent(run.config.dataset)
+    except DataUnavailable:
+        return False
+    return True
