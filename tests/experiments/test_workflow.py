@@ -147,11 +147,27 @@ def test_the_digest_of_reports_follows_settings_and_runs():
     assert made(papers={"p": {"one": {"lr": 0.2}}}).reports.digest("p") != before
 
 
+def test_a_papers_own_value_under_a_scales_is_part_of_the_digest():
+    """Pages show both."""
+    at_scale = {"scales": {"quick": {"experiments": {"p": {"one": {"lr": 0.2}, "two": {}}}}}}
+    digests = [made(papers={"p": {"one": {"lr": lr}}}, **at_scale).reports.digest("p") for lr in (0.3, 0.4)]
+    assert digests[0] != digests[1]
+
+
 def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
     work, other = made("f2"), made("f2", "p")
     assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
     assert [path for path in work.reports.files("p") if "/data/" not in path] == work.targets["f2"]
     assert set(other.reports.done_files("p")) == {run.summary for run in other.runs}
+
+
+def test_options_and_other_papers_add_no_figures():
+    place_paper(Path(), PAPER | {"figures": {"f": {"title": "One", "experiment": "one"}}}, "q")
+    both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}}
+    for work in (made("f2", "--profile", "profiles/slurm"), made("f2", "q", **both)):
+        assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
+    work = made("mirror", "--retries", "2")
+    assert work.mirror_inputs == [] and len(made("mirror", "f1").mirror_inputs) == len(work.runs)
 
 
 def test_skipped_experiments_have_no_files(tmp_path):

@@ -196,19 +196,23 @@ class Workflow:
 
     @property
     def _requested_alone(self) -> dict[str, set[str]]:
-        """The artifacts that the command line names, by paper, if it names nothing else: then no others are made."""
-        if self.requested & {*self.papers, *spec.RULES} or any("/" in word for word in self.requested):
+        """By paper, the artifacts that the command line names, if it names nothing else of the paper: no others are made."""
+        if self.requested & set(spec.RULES) or self._requested_files:
             return {}
         by_paper: dict[str, set[str]] = {}
         for name in self.requested & self.artifacts.keys():
             paper, artifact = self.artifacts[name]
             by_paper.setdefault(paper, set()).add(artifact)
-        return by_paper
+        return {paper: artifacts for paper, artifacts in by_paper.items() if paper not in self.requested}
+
+    @property
+    def _requested_files(self) -> set[str]:
+        return {word for word in self.requested if word.startswith(("data/", "reports/", "results/"))}
 
     def experiments_needing_data(self, planned: Plan) -> list[PlannedExperiment]:
         """Return the experiments whose data a command prepares: all if it names a rule or a file, which may need any."""
-        files = any(word.startswith(("data/", "reports/", "results/")) for word in self.requested)
-        return plan.all_experiments(planned) if files or self.requested & set(spec.RULES) else self._requested(planned)
+        every = self._requested_files or self.requested & set(spec.RULES)
+        return plan.all_experiments(planned) if every else self._requested(planned)
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -366,7 +370,8 @@ class Workflow:
         """The runs that MLflow's copy waits for: all, or those that exist if the command line asks only for the copy."""
         summaries = _once(run.summary for run in self.runs)
         forced = {"-R", "--forcerun", "-F", "--forceall"} & self.requested
-        alone = {word for word in self.requested if not word.startswith("-")} == {"mirror"} and not forced or not self.main
+        named = self._requested_files | self.requested & {*self.targets, *spec.RULES}
+        alone = named == {"mirror"} and not forced or not self.main
         return [path for path in summaries if path.exists()] if alone else summaries
 
     @property

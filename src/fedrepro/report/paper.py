@@ -224,8 +224,9 @@ def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str,
 
 
 def spec_digest(spec: Paper) -> str:
-    """Return a digest of a paper's artifacts and claims, the styles of its series and its digitised curves."""
-    return provenance.value_digest([spec.model_dump_json(), repr(spec.styles), _curves_text(spec)])
+    """Return a digest of a paper's artifacts and claims, the settings that scales change, its series' styles and its curves."""
+    parts = [spec.model_dump_json(), repr(spec._scale_changes), repr(spec.styles), _curves_text(spec)]
+    return provenance.value_digest(parts)
 
 
 def targets(specs: Mapping[str, Paper]) -> dict[str, tuple[str, str]]:
