@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pydantic import create_model
 
 from fedrepro.config import registry
 from fedrepro.config.types import Frozen, InputFile
@@ -269,6 +270,17 @@ def shapes(tmp_path, monkeypatch):
     (tmp_path / "raw/shapes").mkdir(parents=True)
     np.savez(tmp_path / "raw/shapes/shapes.npz", **arrays)
     return arrays
+
+
+def test_raw_files_are_fetched_whatever_the_options_are(shapes, tmp_path):
+    """Also of a module with an option that has no default, which only settings give."""
+    module = sys.modules["fedrepro.data.datasets.shapes"]
+    module.Params = create_model("Params", __base__=Frozen, size=(int, ...))
+    module.FILES, module.MIRROR = (_fetch.File("shapes.npz", (), "0" * 32),), (("shapes/shapes.npz",),)
+    mirror = tmp_path / "mirror" / "shapes"
+    mirror.mkdir(parents=True)
+    (tmp_path / "raw/shapes/shapes.npz").rename(mirror / "shapes.npz")
+    assert (datasets.fetch("shapes", tmp_path / "raw", str(mirror.parent)) / "shapes.npz").exists()
 
 
 @pytest.mark.parametrize(("changes", "words"), [

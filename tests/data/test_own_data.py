@@ -79,6 +79,17 @@ def test_folders_of_pictures_are_a_data_set_and_a_new_picture_is_noticed(tmp_pat
     assert drawn.test_y.tolist() == [0, 0, 1, 1] and len(drawn.train_y) == 16
 
 
+def test_a_link_to_other_pictures_is_noticed(tmp_path):
+    old, new = (Path(pictures(tmp_path / name, count=count).options["path"]) for name, count in (("old", 3), ("new", 4)))
+    link = tmp_path / "link"
+    link.symlink_to(old)
+    choice = Choice(name="folders", path=str(link), size=8)
+    assert len(provided(choice, tmp_path).train_y) == 6
+    link.unlink()
+    link.symlink_to(new)
+    assert len(provided(choice, tmp_path).train_y) == 8
+
+
 def test_the_content_of_files_names_the_run(tmp_path):
     def named(seed, text):
         settings = config(dataset=npz(tmp_path, seed=seed).model_dump(), partition=listed(tmp_path, text).model_dump(),

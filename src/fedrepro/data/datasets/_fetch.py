@@ -162,10 +162,11 @@ def discard(folder: Path, stamp: dict) -> str:
     return "mend it in the data mirror and run again: it is fetched again"
 
 
-def has_changed(folder: Path) -> bool:
-    """Return whether the files of a data set without checksums differ from those that were stamped."""
+def has_changed(folder: Path, place: Path | None = None) -> bool:
+    """Return whether the files of a data set without checksums differ from those that were stamped. `place`: where they are
+    today, since a link may lead elsewhere than before."""
     stamp = read_json(folder / STAMP) or {}
-    where = files_folder(folder, stamp)
+    where = place or files_folder(folder, stamp)
     return "lies" in stamp and where.is_dir() and stamp["lies"] != _listing(where)
 
 

@@ -48,18 +48,20 @@ def fetch_declaration(raw: Path, mirror: str) -> None:
     Unresponsive without an answer."""
     if not is_url(mirror):
         return
-    path, previous = declaration_path(raw, mirror), declared(raw, mirror) or {}
-    try:
-        download((f"{mirror.rstrip('/')}/{NAME}",), path, max_bytes=MAX_BYTES)
-    except Unresponsive:
-        raise
-    except NotFound:
-        path.unlink(missing_ok=True)
-    try:
-        changed = (declared(raw, mirror) or {}) != previous
-    except UserError:
-        path.unlink()
-        raise
+    path = declaration_path(raw, mirror)
+    with files.single_process(path.with_name(f".{path.name}.lock")):  # all data sets share the file
+        previous = declared(raw, mirror) or {}
+        try:
+            download((f"{mirror.rstrip('/')}/{NAME}",), path, max_bytes=MAX_BYTES)
+        except Unresponsive:
+            raise
+        except NotFound:
+            path.unlink(missing_ok=True)
+        try:
+            changed = (declared(raw, mirror) or {}) != previous
+        except UserError:
+            path.unlink()
+            raise
     if changed:
         raise UserError(f"{mirror}/{NAME}: changed what it declares. Start the same command again, it plans with that.")
 

@@ -37,7 +37,7 @@ import numpy as np
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Frozen
 from fedrepro.core import files, provenance
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data.datasets import _fetch, _prepared, _release
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._prepared import META
@@ -140,23 +140,27 @@ def _declared(choice: Choice | str, name: str, default: Any = None) -> Any:
 
 def _place(choice: Choice | str) -> Path | None:
     """Return the user's file or folder that the options of a data set name; None if they name none."""
-    return _declared(choice, "PLACE")
+    return _declared(choice, "PLACE") if hasattr(_find(choice), "place") else None
 
 
 def raw_folder(choice: Choice | str, raw: Path) -> Path:
     """Return the folder of a data set's raw files, or of the stamp of a file or folder that its options name."""
-    return raw / (key(choice) if hasattr(_module(choice)[0], "place") else origin(choice))
+    return raw / (key(choice) if hasattr(_find(choice), "place") else origin(choice))
+
+
+def _find(choice: Choice | str) -> ModuleType:
+    return registry.find("datasets", Choice.model_validate(choice).name)
 
 
 def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
     """Return a data set's module and, as arguments of its functions, its options if it has any."""
-    module = registry.find("datasets", Choice.model_validate(choice).name)
+    module = _find(choice)
     return module, (registry.parse_options("datasets", choice),) if hasattr(module, "Params") else ()
 
 
 def origin(choice: Choice | str) -> str:
     """Return the name of the data set whose raw files are read: its own, or that of the one of which it is a part."""
-    return getattr(_module(choice)[0], "ORIGIN", Choice.model_validate(choice).name)
+    return getattr(_find(choice), "ORIGIN", Choice.model_validate(choice).name)
 
 
 def has_files(choice: Choice | str) -> bool:
@@ -225,7 +229,7 @@ def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = Non
             fetch(choice, raw, mirror)
             prepare(choice, raw, out)
         elif _outdated(choice, raw, out):
-            if _fetch.has_changed(raw_folder(choice, raw)):
+            if _has_changed(choice, raw):
                 (raw_folder(choice, raw) / _fetch.STAMP).unlink()
                 fetch(choice, raw, mirror)
             prepare(choice, raw, out)
@@ -288,9 +292,17 @@ def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
     """Return whether other code read or drew the prepared data, or the user's own files have changed since; False if they
     cannot be prepared again, without raw files or in a folder that is not writable."""
     meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
-    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _fetch.has_changed(raw_folder(choice, raw)):
+    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _has_changed(choice, raw):
         return False
     return (raw_folder(choice, raw) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
+
+
+def _has_changed(choice: Choice | str, raw: Path) -> bool:
+    """Return whether the user's own files have changed since they were prepared; False if they are not there."""
+    try:
+        return _fetch.has_changed(raw_folder(choice, raw), _place(choice))
+    except DataUnavailable:
+        return False
 
 
 def reader_digest(choice: Choice | str) -> str:
