@@ -136,6 +136,10 @@ def test_a_mistake_as_the_shell_sees_it(here):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
+def test_generated_files_are_written_in_the_repository_alone(here, capsys):
+    assert refused(capsys, "docs") == "params.yaml: no such file. Run the command in the folder of the repository."
+
+
 def test_stopped_by_hand(here, capsys, monkeypatch):
     from fedrepro.training import runner
 

@@ -221,6 +221,7 @@ def test_reading_params(tmp_path, monkeypatch):
     ("note: small", "note: small, color: red", r"scales.quick.color: unknown key: choose from compare, like, note, "),
     ("note: small", "note: small, like: tiny", r"scales: quick: like: unknown scale 'tiny'"),
     ("note: small", "note: small, like: quick", r"scales: quick: like: unknown scale 'quick'"),
+    ("note: small", "note: small, on_request: [papper]", r"scales.quick.on_request: unknown paper 'papper': choose from paper"),
     ("scales:\n", "scales:\n  mine: 3\n", r"scales.mine: .*valid dictionary"),
     ("scales:\n  quick:", "scales: [3]\nquick:", r"scales: .*valid dictionary"),
     ("[paper]", "paper", r"papers: expected a list"),

@@ -386,7 +386,7 @@ def test_training_needs_no_more_than_the_core(tmp_path):
     program = """
 import sys
 
-refused = set("yaml requests tqdm pandas sklearn scipy matplotlib seaborn torchvision PIL jinja2 nbformat".split())
+refused = set("yaml requests tqdm pandas sklearn scipy matplotlib seaborn torchvision PIL jinja2 nbformat rich".split())
 refused |= {"snakemake", "mlflow", "dvc"}
 
 class Bare:
@@ -402,6 +402,7 @@ from fedrepro.training import runner
 for kind in ("datasets", "partitions", "models", "algorithms"):
     for name in registry.names(kind):
         registry.find(kind, name)
+assert main.main(["train", "--runs", "missing.json"]) == 2
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 

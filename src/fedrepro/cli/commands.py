@@ -342,5 +342,7 @@ def docs(options: argparse.Namespace) -> int:
     """Write docs/configuration.md and the JSON schemas that are out of date."""
     from fedrepro.cli import docs as generated
 
+    if not PARAMS.is_file():
+        raise UserError(f"{PARAMS}: no such file. Run the command in the folder of the repository.")
     sys.stdout.write("".join(f"{path} written\n" for path in generated.write()) or "all generated files are up to date\n")
     return 0

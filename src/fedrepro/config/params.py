@@ -447,6 +447,10 @@ def with_papers(values: Mapping[str, Any], path: Path) -> Params:
     for paper in params.papers:
         if folders and paper not in folders:
             raise UserError(f"{path}: papers: {unknown_name_message('paper', paper, folders)}")
+    for name, scale in params.scales.items():
+        for paper in scale.on_request if folders else ():
+            if paper not in folders:
+                raise UserError(f"{path}: scales.{name}.on_request: {unknown_name_message('paper', paper, folders)}")
     params._settings.update({paper: _read_paper(path.parent / PAPERS / paper, params.scales) for paper in params.papers})
     return params
 

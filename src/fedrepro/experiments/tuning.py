@@ -33,8 +33,9 @@ def with_values(choice: Choice, values: Mapping[str, Any]) -> Choice:
         return Choice(name=choice.name, **options)
     method = registry.options_model("algorithms", choice.name).model_fields
     options |= {key: value for key, value in values.items() if key in method}
-    if overrides := {key: value for key, value in values.items() if key not in method}:
-        options["overrides"] = merge(options.get("overrides", {}), overrides)
+    overrides, existing = {key: value for key, value in values.items() if key not in method}, options.get("overrides", {})
+    if overrides and isinstance(existing, dict):  # else reported with the run's config
+        options["overrides"] = merge(existing, overrides)
     return Choice(name=choice.name, **options)
 
 

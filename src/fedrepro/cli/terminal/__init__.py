@@ -12,10 +12,14 @@ class Event(StrEnum):
 
 
 def painted(text: str, style: str, stream: TextIO) -> str:
-    """Return a text in a style such as "bold red" if the stream is a terminal with colours, which NO_COLOR turns off."""
-    from rich.color import ColorSystem
-    from rich.console import Console
-    from rich.style import Style
+    """Return a text in a style such as "bold red" if the stream is a terminal with colours, which NO_COLOR turns off, and rich
+    is installed, which training does not need."""
+    try:
+        from rich.color import ColorSystem
+        from rich.console import Console
+        from rich.style import Style
+    except ModuleNotFoundError:
+        return text
 
     console = Console(file=stream)
     if not console.is_terminal or console.no_color or console.color_system is None:
