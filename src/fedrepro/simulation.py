@@ -13,15 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from fedrepro import models, results
-from fedrepro.algorithms.base import Weights
+from fedrepro.algorithms.base import FedAvg, Weights
 from fedrepro.config.params import RunConfig, data_mirror
-from fedrepro.config.types import Choice, Frozen, Seeds, parse
+from fedrepro.config.types import Choice, Count, Frozen, Seeds, parse
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.files import read_required_json
 from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset, _prepared
 from fedrepro.data.partitions import Partition
 from fedrepro.experiments.resolve import resolve
+from fedrepro.models import Outputs
 from fedrepro.runs.paths import Paths, repository_root
 from fedrepro.runs.run import Row
 from fedrepro.training import checkpoint, devices, runner
@@ -39,6 +40,10 @@ Chosen = str | Mapping[str, Any]  # a name, or {"name": ..., option: value}
 
 class _Seeds(Frozen):
     seeds: Seeds
+
+
+class _Clients(Frozen):
+    clients: Count
 
 
 class _Named(Frozen):
@@ -117,9 +122,9 @@ def _prepare(
     own |= set() if isinstance(model, str | Mapping) else {"model"}
     loaded = _from_arrays(*dataset) if arrays else _provide(dataset, data)
     named = {"dataset": ARRAYS if "dataset" in own else dataset, "model": MODULE if "model" in own else model}
+    clients = parse(_Clients, {"clients": clients}, "simulate").clients
     shared = {"clients": clients} | ({"name": partition} if isinstance(partition, str) else dict(partition))
-    participants = max(1, min(shared["clients"], 10)) if isinstance(shared["clients"], int) else 1
-    values = {"clients_per_round": participants, "local_epochs": 1, "batch_size": 20, "lr": 0.1}
+    values = {"clients_per_round": min(clients, 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1}
     values |= {"pixel_scaling": "raw"} if loaded.train_x.is_floating_point() else {}
     values |= named | {"partition": shared, "algorithm": algorithm, "rounds": rounds, "seed": 0} | settings
     return resolve(parse(RunConfig, values, "simulate"), own), loaded
@@ -163,6 +168,17 @@ def _to_array(values: Any) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("="))
 
 
+class _Tested(nn.Module):
+    """A method's outputs with given weights."""
+
+    def __init__(self, algorithm: FedAvg, weights: Weights) -> None:
+        super().__init__()
+        self.algorithm, self.weights = algorithm, weights
+
+    def forward(self, images: Tensor) -> Outputs:
+        return self.algorithm.forward(self.weights, images)
+
+
 @dataclass(frozen=True)
 class LoadedRun:
     """A finished run in memory."""
@@ -178,9 +194,15 @@ class LoadedRun:
 
     @property
     def network(self) -> nn.Module:
-        """The network with these weights, in evaluation mode; it maps inputs to outputs with the field `logits`."""
-        self.federation.algorithm.net.load_state_dict(self.weights, strict=False)
-        return self.federation.algorithm.net
+        """The network that was tested, in evaluation mode; it maps inputs to outputs with the field `logits`. It has no
+        parameters if it needs more than its own weights (FedFusion), or its layers have grown (FedMA): see `weights`."""
+        algorithm = self.federation.algorithm
+        weights = algorithm.evaluation_weights(self.weights, self.state.server)
+        own = algorithm.net.state_dict()
+        if any(name not in own or own[name].shape != tensor.shape for name, tensor in weights.items()):
+            return _Tested(algorithm, weights).eval()
+        algorithm.net.load_state_dict(weights, strict=False)
+        return algorithm.net
 
     @property
     def partition(self) -> Partition:

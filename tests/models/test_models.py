@@ -336,6 +336,7 @@ def test_names_and_shapes_of_blocks():
     )
     assert net.state_names("fc2") == ("hidden.fc2.layer.weight", "hidden.fc2.layer.bias")
     assert net.state_names("head") == ("head.weight", "head.bias")
+    assert net.state_names("hidden") == net.state_names("extractor") == ()  # no block has the name of its part of the network
     assert [name for block in net.blocks for name in net.state_names(block)] == list(net.state_dict())
     counts = [3 * 27 + 6, 4 * 27 + 4 + 8, 4 * 2 * 9 + 4 + 8, 4 * 9 + 4 + 8 + 4 * 4 + 4, 8 * 128 + 8, 8 * 4 + 8, 10 * 4 + 10]
     assert [

@@ -124,6 +124,11 @@ class Unstackable(nn.Module):
         return self.dense(OneByOne.apply(x.flatten(1)))
 
 
+class Stackable(Unstackable):
+    def forward(self, x):
+        return self.dense(3 * x.flatten(1))
+
+
 def federated(make, executor="sequential", **changes):
     run, data = config(**{**EVEN, **changes}), images(shape=SHAPE)
 
@@ -161,6 +166,29 @@ def test_what_cannot_be_stacked_is_trained_one_by_one_with_one_warning(make, use
     assert fed.executor.name == used
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert "trained one by one" in record.getMessage()
+
+
+@pytest.mark.parametrize("algorithm", [{"name": "fedcurv"}, {"name": "fedcl", "importance": "fisher"}], ids=str)
+def test_importance_of_what_cannot_be_stacked_is_that_of_single_images(algorithm):
+    settings = {"algorithm": algorithm, "rounds": 2} | ({"proxy": {"share": 0.2}} if algorithm["name"] == "fedcl" else {})
+    ends = [advance(federated(make, **settings))[0].weights for make in (Unstackable, Stackable)]
+    assert_close(*ends, 1e-11)
+
+
+class Measuring(nn.Module):
+    """Reads the size and type of its last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(144, 10)
+
+    def forward(self, x):
+        return self.dense(x.reshape(-1, self.dense.in_features).to(self.dense.weight.dtype))
+
+
+def test_a_module_that_reads_its_last_layer_is_one_block():
+    names = [name for name in federated(Measuring).start()[0].weights if name.startswith("extractor")]
+    assert names == ["extractor.module.module.dense.weight", "extractor.module.module.dense.bias"]
 
 
 @pytest.mark.parametrize(("how", "words"), [

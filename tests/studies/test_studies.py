@@ -239,7 +239,9 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
     assert rows(made.case().table) == [] and made.case().done_file.exists()
 
 
-@pytest.mark.parametrize(("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set())])
+@pytest.mark.parametrize(
+    ("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set()), ("clients", 1e30, set())]
+)
 def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, name, lr=lr)
     assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == rounds

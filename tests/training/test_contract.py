@@ -182,6 +182,18 @@ def test_an_objective_sees_a_clients_own_weights_as_received():
             assert_close(client.tensors, ends[0].clients[number].tensors, 1e-11)
 
 
+def test_a_participant_that_does_not_train_has_the_initial_own_weights():
+    fed = federation(config(algorithm={"name": "fedper"}, clients_per_round=2))
+    fed.algorithm.round = lambda weights, server, runner: fed.algorithm.aggregate(
+        weights, server, runner.train(fed.algorithm.broadcast(weights, server), runner.clients[:1])
+    )
+    start, _ = fed.start()
+    state, _ = fed.advance(start)
+    [trained] = state.clients.values()
+    mean = (trained.tensors["own/head.weight"] + start.weights["head.weight"]) / 2
+    assert_close({"head": state.weights["head.weight"]}, {"head": mean}, 1e-12)
+
+
 # What is known
 
 

@@ -1,5 +1,6 @@
 """Training from Python on data and networks of one's own, and finished runs in memory."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -92,9 +93,19 @@ def test_a_mistake_is_one_message(dataset, options, words, tmp_path):
         fedrepro.simulate(dataset, **options, data=tmp_path)
 
 
-def test_a_finished_run_is_loaded(tmp_path, monkeypatch):
+def test_as_many_take_part_whatever_kind_of_number_is_given():
+    found = [fedrepro.simulate(own(images()), clients=clients, rounds=1, model={"name": "mlp", "units": 9}, batch_size=8)
+             for clients in (3, np.int64(3), 3.0)]  # fmt: skip
+    assert len({tuple(log["bytes_up"].dropna()) for log in found}) == 1
+
+
+METHODS = [{"name": "fedavg"}, {"name": "fedfusion"}, {"name": "fedma", "grow": True}]
+
+
+@pytest.mark.parametrize("algorithm", METHODS, ids=str)
+def test_a_finished_run_is_loaded(algorithm, tmp_path, monkeypatch):
     paths = Paths(tmp_path / "data", tmp_path / "results")
-    settings = config(proxy=None, precision="float32", model={"width": 0.02}, rounds=1)
+    settings = config(proxy=None, precision="float32", model={"width": 0.02}, rounds=1, algorithm=algorithm)
     datasets.provide("digits", paths.raw, paths.prepared("digits"))
     data = datasets.load(paths.prepared("digits"))
     run = Run(paths.runs("paper") / "made", settings, data.meta["identity"], "code")

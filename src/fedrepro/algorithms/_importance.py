@@ -76,7 +76,11 @@ def _terms(definition: str, algorithm: FedAvg, weights: Weights, batch: Batch) -
 
     chunk = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
     for images, labels in zip(batch.images.split(chunk), batch.labels.split(chunk), strict=True):
-        gradients = vmap(image_gradients)(images, labels)
+        try:
+            gradients = vmap(image_gradients)(images, labels)
+        except RuntimeError:  # a module of the user's that torch cannot compute for a stack of images
+            singles = [image_gradients(image, label) for image, label in zip(images, labels, strict=True)]
+            gradients = {name: torch.stack([single[name] for single in singles]) for name in trained}
         if definition == "model_norm":
             norms = torch.cat([gradient.flatten(1) for gradient in gradients.values()], 1).norm(dim=1)
             yield dict.fromkeys(gradients, norms.sum())

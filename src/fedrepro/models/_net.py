@@ -280,7 +280,8 @@ class Net(nn.Module):
 
     def state_names(self, block: str) -> tuple[str, ...]:
         """Return the full names of a block's weights and statistics, e.g. `extractor.conv1.layer.weight`."""
-        return tuple(name for name in self.state_dict() if block in name.split(".")[:2])
+        start = 0 if block == "head" else 1  # blocks of the extractor and of the hidden part come after its name
+        return tuple(name for name in self.state_dict() if name.split(".")[start] == block)
 
 
 def dropout_masks(

@@ -84,7 +84,10 @@ def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str
     layer = module.get_submodule(last)
     if len(_uses(module, layer)) > len(list(layer.parameters())):
         return None
-    rest = _without(module, last).eval()(images)
+    try:
+        rest = _without(module, last).eval()(images)
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # it uses the layer in another way too
+        return None
     return last if torch.equal(layer(rest), scores) else None
 
 

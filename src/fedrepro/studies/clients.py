@@ -42,6 +42,8 @@ class Study(RoundsStudy):
         from fedrepro.training.state import OWN, part
 
         state, algorithm = replayed.after, federation.algorithm
+        if state.diverged:  # its weights are those before the round
+            return
         for client in range(federation.clients):
             kept = state.clients.get(client)
             own = federation.initial_own | part(OWN, kept.tensors if kept else {})

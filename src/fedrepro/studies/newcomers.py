@@ -52,10 +52,11 @@ class Study(FinalWeightsStudy):
 
         if not self.config.partition.options.get("permute_pixels"):
             raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
+        if self.config.validation:
+            raise UserError("new clients may draw the images that validation holds out: leave validation out")
         _, train, test = datasets.extent(self.config.dataset)
         train, proxy = self.config.train_images or train, self.config.proxy
         removed = partitions.proxy_size(proxy, train) if proxy and proxy.removed else 0
-        removed += partitions.validation_size(self.config.validation, train)
         for key, value, kind, available in (
             ("images", self.settings.images or 0, "train", train - removed),
             ("clients", self.settings.clients, "test", self.config.test_images or test),

@@ -145,7 +145,7 @@ class RoundExecution:
         if not initial:
             return {}
         shares = self.context.shares([client.images for client in members])
-        own = (part(OWN, self.client_state(client.number)) for client in members)
+        own = (initial | part(OWN, self.client_state(client.number)) for client in members)
         return weighted_mean(initial, (ClientUpdate(*update) for update in zip(members, shares, own, strict=True)))
 
     def create_task(self, received: Weights, **options: Any) -> ClientTask:
