@@ -69,8 +69,8 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
     """Return one row per claim of a paper: the paper's statement, our number, the verdict and its reasons.
 
     Numeric columns (0..1, nats or rounds): `mean` over `seeds` and the `half_width` of its 95 % interval; `p` of the hypothesis
-    of no difference (the larger one, if a claim consists of two differences); `p_holm`, corrected over all claims of the page;
-    `reported_number`; and `seeds_needed` to detect so large a difference.
+    of no difference (the larger one, if a claim consists of two differences); `p_holm`, corrected over all claims of the paper
+    at the scale; `reported_number`; and `seeds_needed` to detect so large a difference.
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """

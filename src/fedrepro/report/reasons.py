@@ -26,7 +26,9 @@ class ReasonKind(StrEnum):
     ENDS_EARLY = "our runs end at round {end}, but the claim is about round {needed}"
     PAPER_ONLY = "only differences between series are compared at this scale"
     NO_SIGN = "a claim of no difference has no direction, and its size is judged at scale paper only"
-    UNSTEADY = "the paper's own curves have this direction in only {percent} % of their rounds, so shorter runs cannot test it"
+    UNSTEADY = (
+        "the paper's curves have this direction in only {percent} % of the rounds read off, so shorter runs cannot test it"
+    )
     # what the interval shows
     ONE_SEED = "a single seed has no interval"
     CONTAINS_ZERO = "the interval of the difference contains zero"

@@ -50,7 +50,7 @@ class Finding:
 
     @property
     def significant(self) -> bool:
-        """Return whether the difference remains significant if all tests of the page are corrected (Holm)."""
+        """Return whether the difference remains significant if all tests of its paper at its scale are corrected (Holm)."""
         return self.record["p_holm"] is not None and self.record["p_holm"] <= summary.LEVEL
 
     @property

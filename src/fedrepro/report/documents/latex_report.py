@@ -21,6 +21,7 @@ def write(papers: list[PaperContent], folder: Path) -> None:
     values = {"papers": papers, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"]}
     values |= {"findings": _findings(papers), "counts": _counts(papers), "rules": RULES, "spread": SPREAD}
     functions = {"origin": _origin, "settings": _settings, "tally": summary.summary, "is_judged": _is_judged}
+    functions["multiple_testing_note"] = summary.multiple_testing_note
     text = templates.get_template("report.tex.j2").render(values | functions)
     (folder / "report.tex").write_text(text, encoding="utf-8")
 
@@ -52,7 +53,6 @@ def _counts(papers: list[PaperContent]) -> dict[str, Any]:
         "late": sum(finding.record["registered_after_results"] == "yes" for finding in tested),
         "seeds": sorted({finding.record["seeds"] for finding in tested if finding.record["panels"] == 1} - {None}),
         "data": sorted({run["dataset"] for run in runs}),
-        "tests": summary.multiple_testing_note(records),
         "absent": sum(len(paper.not_shown) for paper in papers),
     }
 

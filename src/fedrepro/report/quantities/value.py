@@ -33,8 +33,9 @@ class Quantity(base.CurveQuantity):
 
     def description(self, measure: Measure) -> str:
         if self.last:
-            return "After the last round." if self.last == 1 else f"Mean over the last {self.last} rounds."
-        return f"Round {self.round}." if self.smooth == 1 else f"Mean over the {self.smooth} rounds up to {self.round}."
+            return "After the last round." if self.last == 1 else f"Mean of the values measured in the last {self.last} rounds."
+        window = f"Mean of the values measured in the {self.smooth} rounds up to {self.round}."
+        return f"Round {self.round}." if self.smooth == 1 else window
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
         return (0, 1) if measure.percent else (0, math.inf)

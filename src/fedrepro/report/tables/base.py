@@ -32,6 +32,7 @@ class Table(Frozen):
     name: str | None = None
     panels: PanelRefs
     series_settings: ClassVar[tuple[str, ...]] = ()  # the settings whose value is the label of a series
+    of_runs: ClassVar = True  # whether its numbers are of the panels' runs
     best_among: ClassVar[str]  # the numbers that the bold one is the best of, in words
 
     def sources(self, figures: Mapping[str, Any]) -> list[str]:
@@ -86,7 +87,7 @@ class Table(Frozen):
         """Return the text above the table: title, panel if there is only one, number of seeds."""
         panels = self.available_panels(evidence)
         panel_titles = [panels[0].title] if len(panels) == 1 and panels[0].display.about else []
-        return join_sentences([self.title, *panel_titles, *seeds_sentence(panels)])
+        return join_sentences([self.title, *panel_titles, *self._seeds(panels)])
 
     def notes(self, evidence: PaperData) -> str:
         """Return the text below the table: explanations, missing results, data, scale."""
@@ -99,7 +100,7 @@ class Table(Frozen):
                 f"Bold: the best {self.best_among}, and the next ones up to the first that a paired test over seeds (95 %) "
                 "separates from it; series with a diverged run are left out"
             )
-        for panel in shown:
+        for panel in shown if self.of_runs else ():
             for label in panel.results.labels:
                 parts += [f"{panel.name}, {label}: {text}" for text in panel.results.diverged_runs(label)]
         parts += not_run_sentence(panels)
@@ -111,7 +112,10 @@ class Table(Frozen):
 
     def description(self, evidence: PaperData) -> str:
         """Return caption and notes, without the title."""
-        return " ".join(filter(None, [join_sentences(seeds_sentence(self.available_panels(evidence))), self.notes(evidence)]))
+        return " ".join(filter(None, [join_sentences(self._seeds(self.available_panels(evidence))), self.notes(evidence)]))
+
+    def _seeds(self, panels: list[ExperimentView]) -> list[str]:
+        return seeds_sentence(panels) if self.of_runs else []
 
 
 class TargetTable(Table):

@@ -1,6 +1,7 @@
 """Table of tuning: what was chosen for each series, of how many trials, and how much the choice mattered."""
 
 from statistics import median
+from typing import ClassVar
 
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
@@ -11,6 +12,8 @@ from fedrepro.report.tables._grid import Row
 
 class Table(base.Table):
     """Chosen values of the tuned series of some experiments, with the best, the median and the worst score of the trials."""
+
+    of_runs: ClassVar = False
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
         rows: list[Row] = []
@@ -23,7 +26,9 @@ class Table(base.Table):
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         tuned = [series["tuned"] for panel in panels for series in panel.results.note["series"].values() if "tuned" in series]
         names = ", ".join(dict.fromkeys(MEASURES[one["by"]].title for one in tuned))
-        return [f"Best, median and worst: {names} of the trials"] if tuned else ["No series is tuned"]
+        return (
+            [f"Best, median and worst: {names} of the trials, the mean over their seeds"] if tuned else ["No series is tuned"]
+        )
 
 
 def _cells(tuned: dict) -> Row:

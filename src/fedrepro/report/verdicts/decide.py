@@ -161,7 +161,7 @@ def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | No
     if untestable := rules.not_testable(claim, quantity, view, sign_share):
         return replace(verdict, status=Status.NOT_COMPARED, reasons=untestable)
     contrasts = quantity.contrasts(view) if claim.expected and values else []
-    p = rules.p_value(claim, quantity, contrasts, ours) if ours else None
+    p = rules.p_value(claim, quantity, contrasts, ours, view.comparable) if ours else None
     status, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
     if claim.has_nothing_to_reproduce:
         status = rules.OWN_QUESTION_STATUS.get(status, status)

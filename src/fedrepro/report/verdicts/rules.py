@@ -36,8 +36,8 @@ SPREAD = (
     "pairs of runs with the same seed. Over several panels, a seed counts once, with its mean over them; seeds that a panel "
     "lacks are left out. A single seed has no interval. The interval covers what a seed draws: partition, initial weights, "
     "batches. It does not cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; "
-    "claims whose difference remains significant at 5 % when all tests of the page are corrected (Holm, or "
-    "Benjamini-Hochberg) are marked. Standard deviations are marked s.d."
+    "pages mark those whose difference remains significant at 5 % when all tests of the paper at the scale are corrected "
+    "(Holm, or Benjamini-Hochberg). Standard deviations are marked s.d."
 )
 NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
@@ -60,13 +60,13 @@ RULES = {
     "half of the 95 % interval of one more run of ours or, if the paper gives a standard deviation, of the difference of both "
     "means (Welch). For a difference: the same, and our interval contains zero; or our interval has the opposite sign. If only "
     f"a direction is claimed, also if our interval contains zero and the 90 % interval ends below {NO_LEAD}, since a smaller "
-    "lead counts as none.",
+    "lead counts as none. Not at a scale where only directions are judged.",
     Status.AGREES: "At a scale where only directions are judged: the whole interval has the reported sign.",
     Status.DISAGREES: "At such a scale: the whole interval has the opposite sign.",
     Status.HOLDS: "A question of our own, on which the paper reports nothing: the whole interval has the sign that the "
     "question names.",
-    Status.FAILS: "A question of our own: the whole interval has the opposite sign, or contains zero while the 90 % "
-    f"interval ends below {NO_LEAD}.",
+    Status.FAILS: "A question of our own: the whole interval has the opposite sign or, unless only directions are judged, "
+    f"contains zero while the 90 % interval ends below {NO_LEAD}.",
     Status.UNDECIDED: "There is only one seed, a run diverged, or some seeds do not reach the target; or our runs do not "
     "decide whether the value lies within the tolerance or, for a difference, which sign it has. More seeds would decide. "
     "If the paper reports a difference, the page says how many seeds would detect one of that size in "
@@ -190,7 +190,8 @@ def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
         parts.append(f"over the last {last} rounds")
     if round := getattr(quantity, "round", None):
         smooth = getattr(quantity, "smooth", 1)
-        parts.append(f"as the mean of {smooth} rounds up to round {round}" if smooth > 1 else f"at round {round}")
+        window = f"as the mean of what was measured in the {smooth} rounds up to round {round}"
+        parts.append(window if smooth > 1 else f"at round {round}")
     return ", ".join(parts)
 
 
@@ -279,8 +280,8 @@ def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
     return ours.seeds_needed(claim.reported_number)
 
 
-def p_value(claim: Claim, quantity: Quantity, contrasts: Sequence[Estimate], ours: Estimate) -> float | None:
-    """Return the p-value of no difference; None if the claim is not about a difference.
+def p_value(claim: Claim, quantity: Quantity, contrasts: Sequence[Estimate], ours: Estimate, comparable: bool) -> float | None:
+    """Return the p-value of no difference; None if the claim is not about a difference, or about one below a slack.
 
     If a claim needs several differences: their largest p-value, or if some have the opposite sign, the smallest p-value of
     these times the number of differences (Bonferroni).
@@ -290,7 +291,7 @@ def p_value(claim: Claim, quantity: Quantity, contrasts: Sequence[Estimate], our
         return None
     if not expected:
         return ours.p
-    if not expected.tested:
+    if comparable and not expected.tested:
         return None
     opposite = [contrast.p or 0 for contrast in contrasts if contrast.side() == -expected.sign]
     if opposite:
