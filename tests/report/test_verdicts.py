@@ -306,7 +306,8 @@ def test_words(cell, word, ours, baseline, full, direction, why):
         found = verdict(LAST | cell, seeds(ours, ends), seeds(baseline, ends), compare, reported=word)
         assert (found.status, found.reported, found.seeds_needed) == (status, word, None)
         assert compare == "direction" or whys(found) == [why]
-        assert word != "no lower" or (found.p is None) == (compare == "full")  # where it may lie a little below
+        if word == "no lower" and found.ours.std > 1e-12:
+            assert (found.p is None) == (compare == "full")  # where it may lie a little below
     assert found.ours.mean == pytest.approx((sum(ours) - sum(baseline)) / len(ours))
 
 
