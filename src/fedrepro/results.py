@@ -198,7 +198,7 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | str | Non
     folder = _reports(reports) / scale / paper / "data"
     experiment = _source(paper, experiment)
     path = folder / f"{experiment}.{ending}"
-    if not path.exists() and reports is None:
+    if reports is None and _is_outdated(path, paper):
         _gather(paper, experiment, scale, folder)
     if not path.exists():
         existing = sorted(file.stem for file in folder.glob("*.json"))
@@ -206,6 +206,17 @@ def _gathered(paper: str, experiment: str, scale: str, reports: Path | str | Non
             raise UserError(f"{folder}: no results yet; make them: snakemake --cores 2 {paper} --config scale={scale}")
         raise unknown_name("experiment", experiment, existing)
     return path
+
+
+def _is_outdated(path: Path, paper: str) -> bool:
+    """Return whether results were not gathered, or runs or studies were finished or kept since."""
+    top = repository_root() / "results"
+    files = [
+        file
+        for where in ("kept/{}/*", "runs/{}/*/summary.json", "runs/{}/*/*-*.json")
+        for file in top.glob(where.format(paper))
+    ]
+    return not path.exists() or any(file.stat().st_mtime > path.stat().st_mtime for file in files)
 
 
 def _source(paper: str, name: str) -> str:

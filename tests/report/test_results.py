@@ -1,6 +1,7 @@
 """Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,21 @@ def test_the_package_offers_its_version_and_the_results():
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="module 'fedrepro' has no attribute 'result'"):
         _ = fedrepro.result
+
+
+def test_results_are_gathered_again_after_a_run(monkeypatch, tmp_path):
+    made, asked = tmp_path / "reports/quick/p/data/fig.json", []
+    made.parent.mkdir(parents=True)
+    made.write_text('{"series": {}}')
+    monkeypatch.setattr(results, "repository_root", lambda: tmp_path)
+    monkeypatch.setattr(results, "_gather", lambda *what: asked.append(what))
+    results.runs("p", "fig", "quick")
+    assert not asked
+    (tmp_path / "results/runs/p/one").mkdir(parents=True)
+    (tmp_path / "results/runs/p/one/summary.json").touch()
+    os.utime(made, (0, 0))
+    results.runs("p", "fig", "quick")
+    assert asked == [("p", "fig", "quick", made.parent)]
 
 
 def test_what_a_clone_lacks_is_gathered_from_what_is_kept(gathered, tmp_path, monkeypatch):

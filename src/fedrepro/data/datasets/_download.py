@@ -125,7 +125,7 @@ def _stream(url: str, part: Path, most: int) -> None:
                         raise requests.exceptions.ReadTimeout("too slow")
                     since, then = time.monotonic(), start
     part.unlink()
-    raise NotFound(f"more than {most} bytes, which no such file has")
+    raise NotFound(f"more than {most} bytes, the most that a file may have (MAX_BYTES)")
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:

@@ -214,7 +214,7 @@ def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
     """Read arrays of an npz file, each by the first of its possible keys that exists. Never unpickles."""
     with reading(path), zipfile.ZipFile(path) as archive:
         if max((info.file_size for info in archive.infolist()), default=0) > MAX_BYTES:
-            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, which cannot be")
+            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, the most that an array may have (MAX_BYTES)")
     with reading(path), np.load(path, allow_pickle=False) as file:
         for names in keys:
             if not any(name in file for name in names):
