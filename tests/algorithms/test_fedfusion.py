@@ -32,6 +32,11 @@ def test_bytes_of_fusion(operator, extra):
     assert message_bytes(receive(fed, state)) == 8 * weights == message_bytes(state.weights)
 
 
+def test_the_convolution_has_a_bias_unless_the_user_says_otherwise():
+    names = [name for bias in (True, False) for name in fused(operator="conv", bias=bias).algorithm.names if "fusion" in name]
+    assert names == [*(f"fusion.convolution.{end}" for end in ("weight", "bias")), "fusion.convolution.weight"]
+
+
 def extracted(fed, weights, x):
     part = {key.removeprefix("extractor."): tensor for key, tensor in weights.items() if key.startswith("extractor.")}
     return functional_call(fed.algorithm.net.extractor, part, (x,))

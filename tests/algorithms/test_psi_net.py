@@ -258,6 +258,24 @@ def test_the_softmax_of_a_trimmed_client_by_hand():
     assert slope.isfinite().all() and (slope[:, [2, 3, 6, 7, 8, 9]] == 0).all() and (slope[:, [0, 1, 4, 5]] != 0).all()
 
 
+def test_a_client_that_trims_nothing_has_all_scores():
+    algorithm = psi(assembled([Conv("conv1", 5, 3), Dense("fc1", 10), Head(10)]), groups=5, trim=False)
+    client = Client(0, 4, 1, 0.1, 0.0, {}, lambda: torch.tensor([3, *[0] * 9]), lambda: iter(()))
+    assert algorithm.prepare({}, client) == {}
+
+
+def test_statistics_of_a_group_are_averaged_over_who_holds_it():
+    """Two classes in two groups, one client each, with means of 1 and of 5."""
+    net = assembled([Conv("conv1", 2, 1, norm="batch"), Head(2)], shape=(2, 1, 1))
+    method, name, updates = psi(net, grouped_from="conv1", norm="model"), "extractor.conv1.norm.running_mean", []
+    like = dict(method.net.state_dict())
+    for counts, value in (([3, 0], 1.0), ([0, 5], 5.0)):
+        client = Client(0, sum(counts), 1, 0.1, 0.0, {}, lambda counts=counts: torch.tensor(counts), lambda: iter(()))
+        own = like | {name: torch.full((2,), value)}
+        updates.append(ClientUpdate(client, 0.5, method.finish(own, like, client).message))
+    assert method.average(like, updates)[name].tolist() == [1, 5]
+
+
 def test_a_deep_network_in_groups_in_every_executor():
     """VGG9 with momentum, dropout of its maps, and classes listed by hand."""
     listed = [[0, 9], [8, 1], [2, 7], [6, 3], [4, 5]]

@@ -144,6 +144,11 @@ def test_the_seed_decides(name, options):
     assert fixed or not same(make(name, **options), make(name, seed=1, **options))
 
 
+def test_the_seed_decides_which_classes_are_drawn_again():
+    one, other = (make("classes", clients=2, redraw=True, seed=seed) for seed in (0, 1))
+    assert [one.parts_of(0, round) for round in range(1, 9)] != [other.parts_of(0, round) for round in range(1, 9)]
+
+
 @pytest.mark.parametrize("damage", ("train", "test", "proxy", "foreign", "cut", "flipped", "no archive", "pipe"))
 def test_a_stored_partition_of_other_settings_is_refused(damage, tmp_path):
     data, path, run = images(), tmp_path / "partition.npz", config()

@@ -13,6 +13,7 @@ from fedrepro.config import registry
 from fedrepro.config.params import PixelScaling
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import MEASURES
 from fedrepro.data import datasets, partitions
 from fedrepro.training.batches import augmentation
 from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes, shuffled
@@ -447,6 +448,26 @@ def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
     fed = federation(config())
     monkeypatch.setattr(RoundExecution, "row", lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")})
     assert fed.advance(fed.start()[0])[0].diverged
+
+
+@pytest.mark.parametrize("where", ["weights", "server"])
+def test_numbers_that_are_not_finite_end_the_run_whatever_the_loss(where, monkeypatch):
+    fed = federation(config())
+    start, _ = fed.start()
+    lost = {"head.bias": torch.full_like(start.weights["head.bias"], torch.inf)}
+    ended = {"weights": lambda weights, *_: (weights | lost, {}), "server": lambda weights, *_: (weights, lost)}
+    monkeypatch.setattr(fed.algorithm, "round", ended[where])  # without a loss, since no client trains
+    state, _ = fed.advance(start)
+    assert state.diverged
+    assert_same(state.weights, start.weights)
+
+
+def test_the_measure_after_the_last_phase_counts():
+    fed = federation(config())
+    round = RoundExecution(fed, fed.start()[0], {"personal_accuracy": MEASURES["personal_accuracy"]})
+    for accuracy in (0.25, 0.75):
+        round._record(0, {"personal_accuracy": accuracy})
+    assert round.row()["personal_accuracy"] == 0.75
 
 
 def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):

@@ -139,12 +139,15 @@ def load_imagenet_weights() -> dict[str, Tensor]:
 
 
 def copy_weights(net: Net, weights: dict[str, Tensor]) -> None:
-    """Copy `weights`, by torchvision's names, to all layers but the head. Raises UserError if they are not ResNet50's."""
+    """Copy `weights`, by torchvision's names, to all layers but the head. Raises UserError if they are not ResNet50's.
+
+    Counters of batches may be missing, as they are in the file, which is older than they are."""
     if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise UserError(f"model resnet50: pretrained: no dictionary of tensors, unlike the weights of {imagenet_weights().url}")
     state = {}
     for name, target in net.extractor.state_dict().items():
-        tensor = weights.get(name.removeprefix("stem."))
+        default = torch.zeros_like(target) if name.endswith("num_batches_tracked") else None
+        tensor = weights.get(name.removeprefix("stem."), default)
         if tensor is not None and name == "stem.conv1.weight" and target.shape[1] == 1:
             tensor = tensor.sum(1, keepdim=True)
         if tensor is None or tensor.shape != target.shape:
