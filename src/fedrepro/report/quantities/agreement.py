@@ -1,6 +1,6 @@
 """How often two clients' units at the same place of the network answer most to one class, from the study `preferences`: the
-share of such pairs among those that both have a top class, in each block, averaged over `blocks` (default: all) that have any; 0
-without any. With a `baseline` the lead over the baseline's.
+share of such pairs among those that both have a top class, in each block, averaged over the `blocks` (default: all) that have
+any, 0 without. With a `baseline` the lead over the baseline's.
 
 In groups of one class (Psi-Net) a unit influences the scores of its group's classes alone, so that its top class is this one or
 none: there all pairs agree by design, whatever was learnt.
@@ -34,7 +34,7 @@ class Quantity(StudyQuantity):
 
 
 def _agreeing_share(units: Collection[Counter[int]]) -> float | None:
-    """Return the share of pairs of clients with the same class, None without pairs; units: class -> number of clients, of each."""
+    """Return the share of pairs of clients with the same class, None without any; units: class -> clients, of each."""
     agreeing = sum(count * (count - 1) for unit in units for count in unit.values())
     pairs = sum(unit.total() * (unit.total() - 1) for unit in units)
     return agreeing / pairs if pairs else None
