@@ -13,6 +13,7 @@ import pytest
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import sha256
 from fedrepro.data import datasets
 from fedrepro.experiments import keep, prune, resolve, run_list, run_lookup, study_plan
 from fedrepro.experiments import plan as experiments
@@ -544,6 +545,19 @@ def test_keep_replaces_kept_runs_by_those_of_todays_code(paths, history):
     finish(today, "round,test_accuracy\n0,0.9\n")
     assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
     assert kept_runs.load_paper(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
+
+
+def test_keep_refuses_to_lose_a_study_of_the_run_that_it_replaces(paths, history):
+    today = plan_experiments(params(), paths)["p"]["one"].runs[0]
+    old, folder = kept(today, paths, "old"), paths.results / "kept"
+    papers, text = kept_runs.load_all(folder), "round,client,weight,class0\n"
+    note = {"code": "c", "settings": {}, "table": sha256(text), "environment": {"commit": "abcdef0"}}
+    papers["p"].add_study(old.id, "activations-0123456789", note, [], text.strip().split(","))
+    kept_runs.save(folder, papers)
+    finish(today, "round,test_accuracy\n0,0.9\n")
+    with pytest.raises(UserError, match=f"replaces the kept run {old.id}, but lacks its study activations"):
+        keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
+    assert list(kept_runs.load_runs(paths.kept("p"))) == [old.id]
 
 
 def test_keep_takes_runs_of_older_code_without_newer_ones(paths, history):

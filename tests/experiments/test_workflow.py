@@ -223,6 +223,15 @@ def test_mlflow_is_used_only_after_training(monkeypatch):
     assert work.mlflow_problem([]) == "no answer" and len(asked) == 1
 
 
+def test_runs_of_a_paper_on_request_are_copied_too(monkeypatch):
+    place_paper(Path(), PAPER | {"figures": {"f": {"title": "One", "experiment": "one"}}}, "q")
+    both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}, "scales": {"quick": {"on_request": ["p"]}}}
+    monkeypatch.setattr(workflow.mlflow_mirror, "mirror", lambda *arguments: _Problem())
+    work = made("p", **both)
+    done = finish(work.plan["p"]["one"].runs[0])
+    assert work.mlflow_problem([]) == "no answer" and made("mirror", **both).mirror_inputs == [done.summary]
+
+
 class _Problem:
     problem = "no answer"
 

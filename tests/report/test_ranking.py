@@ -74,7 +74,8 @@ def test_experiments_that_are_ranked_together_have_one_measure(tmp_path):
 
 def test_table_of_what_was_tuned():
     data = found({"FedAvg": [0.5], "Prox": [0.6], "conv": [0.6]}, {"FedAvg": [0.5]})
-    tuned = {"values": {"mu": 0.1, "lr": 0.05}, "at_edge": ["lr"], "trials": 4, "by": "validation_accuracy"}
+    tuned = {"values": {"mu": 0.1, "lr": 0.05}, "at_edge": ["lr", "mu"], "trials": 4, "by": "validation_accuracy"}
+    tuned["grid"] = {"mu": [0.1, 1], "lr": [0.05, 0.1, 0.2]}
     series = data.results["a"].note["series"]
     series["Prox"]["tuned"] = tuned | {"scores": [0.5, 0.8, 0.6, 0.7]}
     series["conv"]["tuned"] = tuned | {"by": "validation_loss", "scores": [0.5, None, 0.25, 0.75], "at_edge": []}

@@ -98,6 +98,11 @@ def test_a_figure_leads_to_its_runs_and_their_data(written, entities):
         assert records[run]["data"] == entities[data]["identifier"]
 
 
+def test_kept_results_are_complete(entities):
+    """A checksum or an environment that is not there would let every command refuse them."""
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "results/kept").rglob("*") if path.is_file()} <= entities.keys()
+
+
 def test_it_says_that_it_is_a_provenance_run_crate(entities):
     assert "https://w3id.org/ro/wfrun/provenance/0.5" in refs(entities["./"]["conformsTo"])
     workflow = entities[entities["./"]["mainEntity"]["@id"]]

@@ -272,6 +272,26 @@ def test_what_two_branches_kept_is_merged(paths, git):
     assert list(kept.load_runs(first.folder.parent)) == [first.id]
 
 
+def test_branches_with_other_columns_are_merged(paths, git):
+    """One kept a measure that the other does not have, so that all lines of metrics.csv differ; both a round's seconds."""
+    planned = plan.plan_experiments(params(), paths)["p"]["one"].runs
+    first, second, third = (Run(paths.kept("p") / run.id, run.config, run.data, run.code) for run in planned[:3])
+    folder, more = first.folder.parents[1], ROWS.replace("\n", ",0.5\n").replace("accuracy,0.5", "accuracy,test_loss", 1)
+    finish(first)
+    git("add", ".")
+    git("commit", "-qm", "base")
+    for branch, run, rows in (("left", second, more), ("right", third, ROWS)):
+        git("checkout", "-qb", branch, "main")
+        finish(run, rows)
+        git("commit", "-qam", branch)
+    finish(second, more)
+    whole = contents(folder)
+    git("checkout", "-qf", "left")
+    git("merge", "-q", "right", "-m", "both")
+    kept.recover(folder)
+    assert contents(folder) == whole
+
+
 def test_the_same_run_from_two_branches_is_refused(runs):
     """Trained twice, to other numbers."""
     folder = runs[0].folder.parents[1]

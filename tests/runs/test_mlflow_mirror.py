@@ -132,8 +132,8 @@ def test_tags_status_and_times_are_those_of_the_training(store):
     copies = store.copies()
     shared, diverged = copies[store.shared.id], copies[store.diverged.id]
     expected = {"paper": "fedmmd", "experiment": "fig4", "series": "FedMMD, mu 0.1", "seed": "0"}
-    expected |= {"experiment.fig4": "FedMMD, mu 0.1", "experiment.table2": "FedMMD"}
-    expected |= {"scale": "quick", "scale.quick": "yes", "commit": "c0ffee0", "data": "data0", "code": "c0de"}
+    expected |= {"experiment.quick.fig4": "FedMMD, mu 0.1", "experiment.quick.table2": "FedMMD"}
+    expected |= {"scale": "quick", "commit": "c0ffee0", "data": "data0", "code": "c0de"}
     expected |= {"run": store.shared.id}
     expected |= {"status": "finished", "mlflow.note.content": "finished, test accuracy 15.00 % (scale quick)"}
     assert expected.items() <= shared.data.tags.items() and shared.info.run_name == "FedMMD, mu 0.1, fig4, seed 0"
@@ -208,7 +208,14 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     assert (result.new, result.present, result.problem) == (0, 1, None)
     tags = store.copies("moved")[run.id].data.tags
     note = {"mlflow.note.content": "finished, test accuracy 15.00 % (scale small)"}
-    assert tags == first.data.tags | {"experiment.fig2": "FedMMD", "scale": "small", "scale.small": "yes"} | note
+    also = {f"experiment.small.{name}": "FedMMD" for name in ("fig1", "fig2")}
+    assert tags == first.data.tags | also | {"scale": "small"} | note
+    other = finished_run(store.folder / "moved" / "digits-fedmmd-s1-eeee", 1)  # of today's settings
+    mirror([("moved", "fig1", "FedMMD", other)], store.uri, "small")
+    left = {
+        name: {key for key in copy.data.tags if key.startswith("experiment.")} for name, copy in store.copies("moved").items()
+    }
+    assert left == {run.id: {"experiment.quick.fig1"}, other.id: {"experiment.small.fig1"}}
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "timing.json"])

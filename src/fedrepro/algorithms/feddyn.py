@@ -6,7 +6,9 @@ the end of its last training, so that the local losses and the global loss have 
     g_i <- g_i - alpha (y_i - w_t),    h <- h - alpha sum_i p_i (y_i - w_t),    w_t+1 = mean_i y_i - h / alpha
 
 over the participants i; g_i and h start at zero. p_i is the weight of a client among all: 1/N of N clients as in the paper, or
-its share of all images (`weighting: samples`). Buffers are averaged. The reported train loss includes all three terms.
+its share of all images (`weighting: samples`). For unequal clients the authors' code divides alpha by a client's relative
+number of images and averages plainly; it also clips gradients at norm 10. Here alpha is one and nothing is clipped. Buffers are
+averaged. The reported train loss includes all three terms.
 """
 
 from collections.abc import Iterable

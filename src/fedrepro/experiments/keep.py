@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ def keep(chosen: list[PlannedExperiment], paths: Paths) -> list[Path]:
         tables = {table: study for item in chosen for study, table in studies_to_keep(item, paths, ids)}
         study_commits = {table.with_suffix(".json"): study_commit(table, study) for table, study in tables.items()}
         refused = [f"{path}: {reason}" for path, reason in (commits | study_commits).items() if isinstance(reason, str)]
+        refused += _lost_studies([(new, old) for new, _, old in new_runs.values() if old], tables)
         if refused:
             raise UserError("\n".join(refused))
         if new_runs or tables:
@@ -82,6 +83,20 @@ def _runs_to_keep(item: PlannedExperiment, paths: Paths) -> Iterator[tuple[Run, 
             continue
         if key not in kept_runs or new.folder == today:
             yield new, kept_runs.get(key)
+
+
+def _lost_studies(replaced: Iterable[tuple[Run, Run]], tables: Mapping[Path, Study]) -> list[str]:
+    """Return a message for each study of a kept run that the run in its place would not have."""
+    lost = []
+    for new, old in replaced:
+        added = [table for table in tables if table.parent.name == new.id]
+        for stem, note in integrity.load_studies(old.folder).items():
+            name = stem.rpartition("-")[0]
+            if not any(tables[one].name == name and study_plan.has_settings(tables[one], note["settings"]) for one in added):
+                lost.append(
+                    f"{new.folder}: replaces the kept run {old.id}, but lacks its study {name}; finish that study first"
+                )
+    return lost
 
 
 def _run_commit(run: Run) -> Commit | str:

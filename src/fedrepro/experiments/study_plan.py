@@ -132,11 +132,11 @@ def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, pape
 def finished_in(folder: Path, study: Study) -> list[Path]:
     """Return the tables of a run's finished studies with these settings, whatever code made them; today's first."""
     notes = {stem: note for stem, note in integrity.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
-    stems = [stem for stem, note in notes.items() if _has_settings(study, note["settings"])]
+    stems = [stem for stem, note in notes.items() if has_settings(study, note["settings"])]
     return [folder / f"{stem}.csv" for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))]
 
 
-def _has_settings(study: Study, stored: dict[str, Any]) -> bool:
+def has_settings(study: Study, stored: dict[str, Any]) -> bool:
     """Return whether stored settings are the study's; a setting that was added later has its default."""
     try:
         return studies.settings(study.name, stored) == study.settings

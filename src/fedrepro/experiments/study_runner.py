@@ -57,8 +57,9 @@ def run_studies(
     with shared_failures(failures) as failed:
         options = {"device": device, "limits": limits, "failures": failed}
         left = runner.run_all(study_runs, do, name=lambda one: one.id, is_done=lambda one: one.done_file.exists(), **options)
-    for study_run in study_runs:
-        if study_run.done_file.exists():
+    finished = [study_run for study_run in study_runs if study_run.done_file.exists()]
+    if not together or len(finished) == len(study_runs):
+        for study_run in finished:
             study_run.partial_file.unlink(missing_ok=True)
     return left
 

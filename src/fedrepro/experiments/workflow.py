@@ -118,7 +118,7 @@ class Workflow:
         self.study_items = study_plan.work_items(chain.from_iterable(map(self.studies_of, self.plan)))
         if main:
             self.restore_summaries()
-        self.finished_before = {run.summary for run in self.runs if run.summary.exists()}
+        self.finished_before = self._finished()
         costed = self._all_planned() if main else []  # only packing needs costs
         self.costs = {work.done_file: work for work in cost.pending_work(costed, self.params, self.paths)}
         shared = self._sharing_jobs()
@@ -372,7 +372,11 @@ class Workflow:
         forced = {"-R", "--forcerun", "-F", "--forceall"} & self.requested
         named = self._requested_files | self.requested & {*self.targets, *spec.RULES}
         alone = named == {"mirror"} and not forced or not self.main
-        return [path for path in summaries if path.exists()] if alone else summaries
+        return sorted(self._finished()) if alone else summaries
+
+    def _finished(self) -> set[Path]:
+        """Return the summaries of all papers' finished runs."""
+        return {run.summary for run in plan.unique_runs(plan.all_experiments(self.plan)) if run.summary.exists()}
 
     @property
     def mirrored(self) -> Path:
@@ -386,6 +390,6 @@ class Workflow:
         """
         if str(self.mirrored) in made:
             return read_required_json(self.mirrored, "problem")["problem"]
-        if self.finished_before < {run.summary for run in self.runs if run.summary.exists()}:
+        if self.finished_before < self._finished():
             return mlflow_mirror.mirror(self.planned_runs, self.params.mlflow_uri, self.params.scale).problem
         return None

@@ -294,39 +294,51 @@ def _read_environments(kept: Path, merging: bool) -> dict[str, Record]:
 
 
 def _parse_groups(path: Path, text: str, keys: int, merging: bool) -> dict[Group, dict[int, dict[str, str]]]:
-    """Return the rows of a CSV by group, the texts in the first `keys` columns, and by number, the column after them."""
+    """Return the rows of a CSV by group, the texts in the first `keys` columns, and by number, the column after them. With
+    `merging` there is a header for each branch, which may differ in the other columns."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = next(reader, [])
+    columns = dict.fromkeys(header)
 
     def entries() -> Iterator[NumberedEntry]:
+        nonlocal header
         for cells in reader:
-            if merging and cells == header:
+            if merging and cells[: keys + 1] == header[: keys + 1]:
+                header = cells
+                columns.update(dict.fromkeys(header))
                 continue
             try:
-                yield reader.line_num, (*cells[:keys], int(cells[keys])), dict(zip(header, cells, strict=True))
+                row = dict(zip(header, cells, strict=True))
+                row = {name: cell for name, cell in row.items() if cell} if merging else row
+                yield reader.line_num, (*cells[:keys], int(cells[keys])), row
             except (ValueError, IndexError):
                 raise UserError(f"{path}: line {reader.line_num}: no row of the {len(header)} columns; {RESTORE}") from None
 
     groups: dict[Group, dict[int, dict[str, str]]] = {}
     try:
         for (*group, number), row in _collect_sorted(path, entries(), merging).items():
-            groups.setdefault(tuple(group), {})[number] = row
+            groups.setdefault(tuple(group), {})[number] = dict.fromkeys(columns, "") | row
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: {error}; {RESTORE}") from None
     return groups
 
 
 def _collect_sorted(path: Path, entries: Iterable[NumberedEntry], merging: bool) -> dict[tuple, Any]:
-    """Return values by key. Raises UserError if keys are not in order; `merging` allows any order and equal duplicates."""
+    """Return values by key. Raises UserError if keys are not in order; `merging` allows any order, and duplicates that are
+    equal but for the seconds of a round."""
     values: dict[tuple, Any] = {}
     last: tuple = ()
     for number, key, value in entries:
         if key <= last and not merging:
             raise UserError(f"{path}: line {number}: not in order; {RESTORE}")
-        if values.setdefault(key, value) != value:
+        if _without_seconds(values.setdefault(key, value)) != _without_seconds(value):
             raise UserError(f"{path}: line {number}: differs from another of {' '.join(map(str, key))}; leave one of them")
         last = key
     return dict(sorted(values.items())) if merging else values
+
+
+def _without_seconds(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: entry for name, entry in value.items() if name != SECONDS}
 
 
 # writing

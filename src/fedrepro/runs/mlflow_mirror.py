@@ -68,8 +68,8 @@ class FinishedRun:
 def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> MirrorOutcome:
     """Bring MLflow at `uri` up to date with tuples (paper, experiment, series label, run). Never raises for a store's failure.
 
-    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once; each scale of a run
-    has a tag of its own, too.
+    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once; each pair of scale
+    and experiment has a tag, too, which copies lose once the plan does not name them any more.
     """
     papers, unfinished, problems = _group_by_paper(runs_by_experiment, scale)
     new = present = 0
@@ -79,6 +79,9 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
             for paper, runs in papers.items():
                 experiment = _experiment_id(client, uri, paper)
                 copies = _complete_copies(client, experiment)
+                planned = {finished.tags["digest"]: finished.tags for finished in runs}
+                for digest, copy in copies.items():
+                    _remove_tags(client, copy, f"experiment.{scale}.", planned.get(digest, {}))
                 for finished in runs:
                     if copy := copies.get(finished.tags["digest"]):
                         _update_tags(client, copy, finished.tags)
@@ -112,7 +115,7 @@ def _database_lock(uri: str) -> contextlib.AbstractContextManager:
 def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
     """Return each paper's finished runs, each once; the number of unfinished runs; and messages on unreadable ones.
 
-    The tag `experiment` names the first experiment of a run; each of its experiments has a tag with the series there.
+    The tag `experiment` names the first experiment of a run; each of its experiments has a tag with scale and series.
     """
     uses: dict[tuple[str, Path], tuple[Run, dict[str, str]]] = {}
     papers, unfinished, problems = defaultdict(list), 0, []
@@ -122,7 +125,7 @@ def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], sca
     for (paper, _), (run, labels) in uses.items():
         experiment, label = next(iter(labels.items()))
         tags = {"paper": paper, "scale": scale, "experiment": experiment, "series": label}
-        tags |= {f"experiment.{name}": series for name, series in labels.items()} | {f"scale.{scale}": "yes"}
+        tags |= {f"experiment.{scale}.{name}": series for name, series in labels.items()}
         tags["mlflow.runName"] = f"{label}, {experiment}, seed {run.config.seed}"
         try:
             if run.summary.exists():
@@ -207,6 +210,13 @@ def _complete_copies(client: Any, experiment: str) -> dict[str, Any]:
 def _update_tags(client: Any, copy: Any, tags: dict[str, str]) -> None:
     for key, value in tags.items() - copy.data.tags.items():
         client.set_tag(copy.info.run_id, key, value)
+
+
+def _remove_tags(client: Any, copy: Any, prefix: str, tags: dict[str, str]) -> None:
+    """Remove the tags of a copy that begin with `prefix` and are not among `tags`."""
+    for key in copy.data.tags:
+        if key.startswith(prefix) and key not in tags:
+            client.delete_tag(copy.info.run_id, key)
 
 
 def _copy_run(client: Any, experiment: str, finished: FinishedRun) -> None:

@@ -8,6 +8,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from fedrepro.config.params import Params
 from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.files import atomic_write
 from fedrepro.core.provenance import value_digest
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.panel import DisplayOptions, split_results_name
@@ -88,17 +89,20 @@ def _cells_digest(cells: list) -> str:
 
 
 def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
-    """Run all cells in the folder of `out` and save the notebook there. Raise CellExecutionError if a cell fails."""
+    """Run all cells in the folder of `out` and save the notebook there, unless the user has changed it meanwhile. Raise
+    CellExecutionError if a cell fails."""
     out.parent.mkdir(parents=True, exist_ok=True)
     quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
     where = {"metadata": {"path": str(out.parent)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, **quiet).execute()
-    _save(notebook, out)
+    if not has_user_changes(out):
+        _save(notebook, out)
 
 
 def _save(notebook: nbformat.NotebookNode, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, path)
+        with atomic_write(path) as temporary:
+            nbformat.write(notebook, temporary)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None

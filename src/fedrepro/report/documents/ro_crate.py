@@ -75,7 +75,9 @@ def write(
         crate.add_paper(specification, gathered[paper], shown[paper], reports / paper)
     pages = sorted([*reports.rglob("index.html"), *reports.rglob("curves.js")])
     scripts = [crate.file(path) for path in sorted((reports.parent / "vega").glob("*"))]  # that draw the curves
-    documents = [reports / name for name in DOCUMENTS if (reports / name).exists()]
+    documents = [
+        path for name in DOCUMENTS if (path := reports / name).exists() and not _is_older(path, reports / "report.tex")
+    ]
     crate.add_action("page", f"Documents of scale {reports.name}", scripts, dict.fromkeys([*documents, *pages]))
     crate.close()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +204,10 @@ class Crate:
         self.add_action("train", folder.name, used, made, **more)
 
     def close(self) -> None:
-        """Add the run of the whole workflow, with its steps."""
+        """Add the kept files, if any run of them is shown, and the run of the whole workflow, with its steps."""
+        for kept in {run.parent.parent for run in self.runs if is_kept(run)}:
+            for path in _sources(kept):  # all, since the checksums name all
+                self.file(path)
         done = {step: actions for step, actions in self.actions.items() if actions}
         controls = []
         for position, (step, actions) in enumerate(done.items(), 1):
@@ -254,7 +259,12 @@ def _run_folders(sources: ResultSources) -> list[Path]:
     return [folder for folders in sources.series.values() for folder in folders]
 
 
-def _sources(folder: str) -> list[Path]:
+def _is_older(path: Path, source: Path) -> bool:
+    """Return whether a PDF was made before the document that it shows."""
+    return path.suffix == ".pdf" and source.exists() and path.stat().st_mtime < source.stat().st_mtime
+
+
+def _sources(folder: Path | str) -> list[Path]:
     """Return the files below a folder, without links, which may lead anywhere."""
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and not path.is_symlink()]
     return [path for path in files if "__pycache__" not in path.parts]

@@ -33,7 +33,8 @@ class Table(base.Table):
         ranks = ranking.rank_series(panels, self.last).mean_ranks
         leads = {label: self._leads(panels, label) for label in ranks if label != self.baseline}
         means = {label: over_panels(values) for label, values in leads.items() if values}
-        p_values = holm({label: one.p for label, one in means.items() if one.p is not None})
+        known = {label: one.p for label, one in means.items() if one.p is not None}
+        p_values = holm(dict.fromkeys(leads, 1.0) | known) if known else {}  # a series that diverged was compared too
         rows: list[Row] = []
         for label, place in ranks.items():
             row: Row = {"Series": label, "Mean rank": Number(place, 2)}
@@ -43,7 +44,7 @@ class Table(base.Table):
                 pairs = [lead for values in leads[label] for lead in values.values()]
                 half_width = None if found.half_width is None else factor * found.half_width
                 row[self._column(panels[0])] = Number(factor * found.mean, 2, half_width, found.n, signed=True)
-                row["p (Holm)"] = _p_value(p_values.get(label))
+                row["p (Holm)"] = _p_value(p_values.get(label) if label in known else None)
                 row["Pairs ahead (%)"] = Number(100 * sum(lead > 0 for lead in pairs) / len(pairs))
             rows.append(row)
         return rows
@@ -66,8 +67,9 @@ class Table(base.Table):
         return [
             f"Mean of the last {'round' if self.last == 1 else f'{self.last} rounds'}: {base.measures_phrase(panels)}",
             *ranking.sentences(ranking.rank_series(panels, self.last)),
-            f"Above {self.baseline}: for each seed the mean over the set-ups, of equal weight; p: adjusted for all "
-            "series (Holm). Pairs ahead: the share of pairs of runs with the same seed in which the series is better",
+            f"Above {self.baseline}: for each seed the mean over the set-ups, of equal weight; p: adjusted for all series, "
+            "also those with a diverged run (Holm). Pairs ahead: the share of pairs of runs with the same seed in which the "
+            "series is better",
         ]
 
 

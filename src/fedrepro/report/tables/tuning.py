@@ -47,7 +47,7 @@ def _cells(tuned: dict) -> Row:
     }
     chosen: Row = {
         "Chosen": ", ".join(f"{name} {value}" for name, value in tuned["values"].items()),
-        "At the edge": ", ".join(tuned["at_edge"]) or "-",
+        "At the edge": ", ".join(name for name in tuned["at_edge"] if len(tuned["grid"][name]) > 2) or "-",  # two: only edges
         "Trials": Number(tuned["trials"]),
     }
     return chosen | numbers
