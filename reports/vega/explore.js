@@ -30,10 +30,11 @@
       const shared = { source, series: name, label, entry: label, colour: shade(colour), round };
       return Object.entries(seeds).map(([seed, value]) => ({ ...shared, seed, value }));
     });
-  const theirs = ({ series }, reported) => {
+  const theirs = ({ series }, reported, minus) => {
     const first = new Map(Object.entries(series).reverse().map(([name, { paper: key, colour }]) => [key, [name, colour]]));
+    if (series[minus]) first.set(series[minus].paper, [minus, series[minus].colour]); // several series may share a curve
     return [...first].filter(([key]) => key).map(([key, [name, colour]]) => {
-      const shared = { source: 1, series: name, label: `${name}, in the paper`, entry: "in the paper", seed: "" };
+      const shared = { source: 1, series: name, label: `${reported[key].name}, in the paper`, entry: "in the paper", seed: "" };
       return { ...shared, colour: shade(colour), round: reported[key].rounds, value: reported[key].values };
     });
   };
@@ -43,23 +44,28 @@
     constructor(form, charts) {
       Object.assign(this, { form, charts, controls: form.elements, own: stored(scale), hidden: new Set() });
       [this.plot, this.legend] = [".plot", "fieldset"].map((part) => form.querySelector(part));
-      const { chart, other } = this.controls;
+      const { chart } = this.controls;
       chart.replaceChildren(...options(charts.map(({ name }, index) => [index, name])));
       chart.parentElement.hidden = charts.length === 1;
-      for (const place of [scale, ...others].filter(stored)) {
-        const experiments = Object.entries(stored(place).experiments).map(([key, { name }]) => [`${place}|${key}`, name]);
-        other.append(make("optgroup", { label: `Scale ${place}` }, ...options(experiments)));
-      }
       form.addEventListener("input", ({ target }) => this.change(target));
       dark.addEventListener("change", () => this.change(null));
     }
     choose() {
-      const { chart, minus, smooth } = this.controls;
+      const { chart, minus, smooth, other } = this.controls;
       this.chart = this.charts[chart.value];
       this.experiment = this.own.experiments[this.chart.curves];
+      other.replaceChildren(other.options[0]);
+      for (const place of [scale, ...others].filter(stored)) {
+        const like = Object.entries(stored(place).experiments).filter(([, { unit }]) => unit === this.experiment.unit);
+        const entries = like.map(([key, one]) => [`${place}|${key}`, this.title(one)]);
+        other.append(make("optgroup", { label: `Scale ${place}` }, ...options(entries)));
+      }
       minus.replaceChildren(...options([["", "nothing"], ...Object.keys(this.experiment.series).map((name) => [name, name])]));
       [minus.value, smooth.value] = [this.chart.minus, this.chart.smooth];
       this.hidden = new Set(this.own.comparable ? [] : ["in the paper"]);
+    }
+    title({ name, measure }) {
+      return measure === this.experiment.measure ? name : `${name}: ${measure}`;
     }
     change(target) {
       const { chart, smooth, spread } = this.controls, legend = this.legend.contains(target);
@@ -89,10 +95,10 @@
     get curves() {
       const { over } = this.chart, [place, key] = this.controls.other.value.split("|");
       const curves = ours(this.experiment, 0, over);
-      if (over === "rounds") curves.push(...theirs(this.experiment, this.own.paper));
+      if (over === "rounds") curves.push(...theirs(this.experiment, this.own.paper, this.controls.minus.value));
       if (!key) return curves;
       const other = stored(place).experiments[key];
-      return [...curves, ...ours(other, 2, over, ` (${other.name}${place === scale ? "" : `, scale ${place}`})`)];
+      return [...curves, ...ours(other, 2, over, ` (${this.title(other)}${place === scale ? "" : `, scale ${place}`})`)];
     }
     list(curves) {
       const shown = curves.filter(({ series }) => series !== this.controls.minus.value);

@@ -13,6 +13,8 @@ sys.meta_path.insert(0, moved.MovedModuleFinder())
 # torch reads this on import: otherwise it compiles its own CUDA kernel for batches of one image, with a C compiler that many
 # machines lack
 os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
+# cuBLAS reads this at the first product in a process, also one of the user's
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def __getattr__(name: str) -> Any:

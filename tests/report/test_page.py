@@ -147,7 +147,7 @@ def test_what_is_not_judged_comes_last_and_folded(tags):
         attributes["data-verdict"] in page_view.UNJUDGED for _, attributes in tags["fedmmd"].seen if "data-for" in attributes
     ]
     assert rows == sorted(rows)
-    assert f"{FIGURES - 4} figures and tables not run at this scale, 43 claims" in tags["fedmmd"].text
+    assert f"{FIGURES - 4} of the figures and tables not run at this scale, 43 claims" in tags["fedmmd"].text
     assert f"{FIGURES - 4} more not run at this scale" in tags[""].text
     assert tags["fedmmd"].text.count("3 of 3 runs are not finished (about 1,200 core hours).") == FIGURES - 4
 

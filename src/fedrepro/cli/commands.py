@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from fedrepro.core.errors import Failures, UserError, unknown_name
 from fedrepro.core.formatting import count
@@ -45,7 +45,9 @@ class Project:
         from fedrepro.config.params import read_params
         from fedrepro.runs.paths import Paths
 
-        settings = {key: getattr(options, key) for key in ("scale", "data_mirror", "device") if getattr(options, key)}
+        settings = {
+            key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor") if getattr(options, key)
+        }
         self.file: Path = options.params
         self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
         self.paths = Paths(results=options.results)
@@ -178,6 +180,7 @@ def _require_unblocked(chosen: list["PlannedExperiment"]) -> None:
 def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     """Return the runs and studies in a list of runs, which needs no settings."""
     from fedrepro.config.params import DeviceChoice, data_mirror
+    from fedrepro.config.types import Executor
     from fedrepro.experiments import run_list, study_plan
     from fedrepro.runs.paths import Paths
 
@@ -186,11 +189,13 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
         raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
     paths = Paths(results=options.results)
     shared = {"mirror": data_mirror(options.data_mirror), "device": DeviceChoice(options.device or "auto")}
-    part, parts = options.part or (1, 1)
+    executor, part, parts = options.executor or "auto", *(options.part or (1, 1))
+    if executor not in get_args(Executor):
+        raise unknown_name("executor", executor, get_args(Executor))
     runs = run_list.read(options.runs, paths)[part - 1 :: parts]
     folders = {run.folder for run in runs}
     study_runs = [study for study in study_plan.from_run_list(options.runs, paths) if study.run.folder in folders]
-    return TrainingPlan(runs, study_runs, paths, shared, {})
+    return TrainingPlan(runs, study_runs, paths, shared, {"executor": executor})
 
 
 def plan(options: argparse.Namespace) -> int:

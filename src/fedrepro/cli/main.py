@@ -61,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True)
     for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
-        sub.set_defaults(command=command, scale=None, data_mirror=None, device=None, cores=None, results=Path("results"))
+        unset = dict.fromkeys(("scale", "data_mirror", "device", "executor", "cores"))
+        sub.set_defaults(command=command, results=Path("results"), **unset)
         for option in options.split():
             sub.add_argument(option, **OPTIONS[option])
     return parser
@@ -101,6 +102,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--scale": {"help": "scale to use instead of the one in the settings file"},
     "--data-mirror": {"help": "folder or URL with the data sets' files"},
     "--device": {"help": "auto, cpu or cuda"},
+    "--executor": {"help": "how clients are trained, e.g. sequential; replaces `executor` of the settings"},
     "--paper": {"help": "only this paper"},
     "--results": {"type": Path, "default": Path("results"), "help": "folder of the runs (default: results)"},
     "--cores": {
@@ -123,7 +125,12 @@ COMMON = "--params --data-mirror --results"
 COMMANDS = (  # name, function, options, help
     ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
     ("verdicts", commands.verdicts, "paper --params --scale", "show the verdicts on a paper's claims, or on all main claims"),
-    ("train", commands.train, f"targets {COMMON} --scale --device --budget --runs --part", "train what is not finished"),
+    (
+        "train",
+        commands.train,
+        f"targets {COMMON} --scale --device --executor --budget --runs --part",
+        "train what is not finished",
+    ),
     ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
     ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),
     ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),

@@ -40,8 +40,6 @@ def pick_device(name: str) -> torch.device:
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
     disable_malloc_trim()
     torch.set_num_threads(1)  # on networks this small processes beat threads, and sums keep their order
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, which first imports a compiler for 2 s
     torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue]  (a property of the module; no code here reads uninitialised memory)
     torch.backends.cudnn.benchmark = False
@@ -65,7 +63,10 @@ def gpu_indices(gpus: Gpus = ANY_GPU) -> list[int]:
     """Return the usable GPUs by torch's numbers, which count the GPUs in CUDA_VISIBLE_DEVICES from 0.
 
     Raises UserError for a number without a GPU."""
-    available = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those it counts
+    available = 0
+    if torch.cuda.is_available():  # the driver may be too old for those it counts
+        torch.cuda.init()  # opens no context; before it, a GPU in MIG mode counts although CUDA may see another number
+        available = torch.cuda.device_count()
     if unknown := [number for number in gpus.numbers or () if number >= available]:
         raise UserError(f"devices: torch sees {_list(range(available)) or 'none'} (got {_list(unknown)})")
     return list(range(available) if gpus.numbers is None else gpus.numbers)

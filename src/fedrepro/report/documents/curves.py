@@ -100,7 +100,10 @@ def write(content: PaperContent, folder: Path) -> None:
     values = {
         "specification": SPECIFICATION,
         "experiments": experiments,
-        "paper": {curve: _columns(content.evidence.curves[curve], factor) for curve, factor in factors.items()},
+        "paper": {
+            curve: {"name": content.evidence.curve_name(curve)} | _columns(content.evidence.curves[curve], factor)
+            for curve, factor in factors.items()
+        },
         "comparable": any(own.results.compare == "full" for own in shown.values()),
         "quantiles": [0, 0, *(round(Estimate(0, 1, n).quantile(0.975), 4) for n in range(2, most + 1))],
     }

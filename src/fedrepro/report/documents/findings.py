@@ -58,7 +58,8 @@ class Finding:
         """What weakens or strengthens the evidence, as phrases."""
         record, remarks = self.record, []
         if record["p_holm"] is not None and self.answer != "not shown":
-            remarks.append(f"p = {record['p']:.2g}, after Holm's correction {record['p_holm']:.2g}")
+            tested = f"p = {record['p']:.2g}, after Holm's correction {record['p_holm']:.2g}"
+            remarks.append(tested if record["p"] <= summary.LEVEL else "the 90 % interval excludes a lead that counts")
         if record.get("calibrated"):
             remarks.append(f"calibrated: {record['calibrated']}")
         if record["registered_after_results"] == "yes":

@@ -66,8 +66,13 @@ class PaperView:
 
     @property
     def properties(self) -> list[dict[str, Any]]:
-        """The claims on properties of the code, such as bytes, which no training decides."""
-        return [claim for claim in self.claims if claim["property"]]
+        """The paper's claims on properties of the code, such as bytes, which no training decides."""
+        return [claim for claim in self.claims if claim.get("property") and claim["by"] == PAPER]
+
+    @property
+    def own_words(self) -> dict[str, int]:
+        """Plain word -> number of our own questions."""
+        return count_words(claimed_by(self.claims, US))
 
     @property
     def entries(self) -> list[ArtifactView]:
@@ -87,14 +92,16 @@ class PaperView:
         tested = [entry for entry in self.entries if published[entry.key]]
         tested.sort(key=lambda entry: not judged_claims(published[entry.key]))
         rows = [(entry.label, f"#{entry.key}", tally(published[entry.key])) for entry in tested]
-        return rows + [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.tallies_by_origin[1:]]
+        return rows + [
+            (name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.tallies_by_origin if by == US
+        ]
 
     @property
     def tallies_by_origin(self) -> list[tuple[str, str, dict[str, int]]]:
-        """Name, origin and verdicts of the paper's claims and, if there are any, of our own questions."""
-        own = tally(claimed_by(self.claims, US))
-        published = (self.spec.title, PAPER, tally(claimed_by(self.claims, PAPER)))
-        return [published, ("Asked by us", US, own)] if own else [published]
+        """Name, origin and verdicts of the paper's claims and of our own questions, if there are any."""
+        names = {PAPER: self.spec.title, US: "Asked by us"}
+        tallies = [(name, by, tally(claimed_by(self.claims, by))) for by, name in names.items()]
+        return [origin for origin in tallies if origin[2]]
 
     @property
     def findings(self) -> list[Finding]:
@@ -143,11 +150,15 @@ def paper_view(content: PaperContent) -> PaperView:
 
 def claim_details(content: PaperContent, verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page shows of a claim in addition to its record: the plain word of its verdict, which value was measured,
-    what was run at a scale that compares directions only, and whether it is about a property of the code."""
+    the experiments behind one over several, what was run at a scale that compares directions only, and whether it is about a
+    property of the code."""
     claim, results = content.spec.claims[verdict["key"]], content.results.get(verdict["experiment"])
     quantity = claim.scales.get(content.scale, claim.quantity)
     measure = MEASURES[claim.ref.resolved(content.spec.experiments).measure]
-    details = {"word": plain_word(verdict["verdict"]), "measured": quantity.description(measure), "ran": ""}
+    details: dict[str, Any] = {"word": plain_word(verdict["verdict"]), "measured": quantity.description(measure), "ran": ""}
+    names = [claim.experiment, *getattr(quantity, "also", ())]
+    shown = [name for name in names if name in content.results and not content.results[name].missing_reason]
+    details["panel_runs"] = [(name, display_name(content.spec, name)) for name in shown] if len(names) > 1 else []
     if results and results.note["compare"] == "direction" and verdict["verdict"] in TESTED:
         panels = [results, *(content.results[name] for name in getattr(quantity, "also", ()))]
         details["ran"] = format_sizes([each.note["training"] for each in panels])

@@ -54,10 +54,7 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     if limit is not None:
         axes.set_xlim(-limit, limit)
         for place, tested in enumerate(rows.values()):
-            value = 100 * tested[0].record["mean"]
-            if abs(value) > limit:
-                edge, side = (limit, "right") if value > 0 else (-limit, "left")
-                axes.text(edge, place, f"{value:+.1f}", ha=side, va="center", fontsize=7)
+            _mark_beyond(axes, place, tested, limit)
     axes.axvline(0, color="#8a8a8a", linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -71,6 +68,25 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     styles = text.index("<defs>")
     text = text[:styles] + DARK + text[styles:]
     return re.sub(r'(id="|href="#|url\(#)', r"\1main-", text) if narrow else text  # a page may hold one of each
+
+
+def _mark_beyond(axes: Any, place: int, tested: Sequence[Any], limit: float) -> None:
+    """Write a row's numbers that lie beyond the axis at its edge, the paper's in grey, and mark the intervals that it cuts."""
+    numbers = [(100 * finding.record["mean"], "", STYLES.get(finding.scale, OTHER_STYLE)[0]) for finding in tested]
+    if (reported := tested[0].record["reported_number"]) is not None:
+        numbers.insert(0, (100 * reported, "paper ", REPORTED_STYLE["color"]))
+    beyond = [(value, f"{label}{value:+.1f}", colour) for value, label, colour in numbers if abs(value) > limit]
+    for number, (value, text, colour) in enumerate(beyond):
+        edge, side = (limit, "right") if value > 0 else (-limit, "left")
+        height = place + 0.36 * (number - (len(beyond) - 1) / 2)
+        axes.text(edge, height, text, ha=side, va="center", fontsize=7, color=colour)
+    for finding in tested:
+        value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
+        for edge, end, marker in ((limit, value + half, ">"), (-limit, -value + half, "<")):
+            if end > limit and abs(value) <= limit:
+                axes.plot(
+                    edge, place, marker=marker, color=STYLES.get(finding.scale, OTHER_STYLE)[0], markersize=3, clip_on=False
+                )
 
 
 def _limit(findings: Sequence[Any]) -> float | None:

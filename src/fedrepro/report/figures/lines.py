@@ -156,5 +156,5 @@ def _draw_line(axes: Any, xs: list[float], seeds: list[list[float]], experiment:
     [line] = axes.plot(xs, means, linewidth=style.line_width, color=style.colour, label=label, **markers)
     line.set_dashes(DASHES[experiment % len(DASHES)] or (None, None))
     if any(len(values) > 1 for values in seeds):
-        bounds = (-math.inf if min(map(min, seeds)) < 0 else 0.0, math.inf)
+        bounds = (-math.inf if min(map(min, seeds)) < -ROUNDING else 0.0, math.inf)
         draw_band(axes, xs, [estimate(values) for values in seeds], style.colour, bounds)

@@ -135,7 +135,7 @@ class Quantity(value.Quantity):
         unit = self.unit(view.measure)
         keys = [view.key, *self.also]
         means = [
-            f"{key} {unit.factor * (mean(series) - mean(other)):+.1f} ({len(series)})"
+            f"{key} {unit.factor * (mean(series) - mean(other)):+z.1f} ({len(series)})"
             for key, (series, other) in zip(keys, panels, strict=True)
         ]
         values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads), "probability": interval}

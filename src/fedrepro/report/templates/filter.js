@@ -3,8 +3,10 @@
   const all = (selector) => [...document.querySelectorAll(selector)];
   const named = (id) => document.getElementById(id);
 
+  let lift = () => {}; // ends the filtering
   const reveal = () => {
     const target = named(decodeURIComponent(location.hash.slice(1)));
+    if (target?.closest("[hidden]")) lift();
     for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     if (target) target.scrollIntoView();
   };
@@ -16,20 +18,21 @@
   const filter = named("the-filter");
   if (filter) {
     const input = named("the-words"), buttons = all("#the-filter button"), query = new URLSearchParams(location.search);
-    const plain = (element) => element.textContent.toLowerCase().replace(/\s+/g, " ");
+    const simple = (text) => text.toLowerCase().replace(/\s+/g, " ").replace(/\u2212/g, "-"); // pages print a minus sign
+    const plain = (element) => simple(element.textContent);
     const words = (element, parts) => [...element.querySelectorAll(parts)].map(plain).join(" ");
     const groups = all("[data-group]").map((element) => {
       return { element, words: `${words(element.closest("[data-part]"), "h2")} ${words(element, ".label, .name")}` };
     });
     const rows = all("[data-for]").map((row) => {
-      const group = groups.find(({ element }) => element.id === row.dataset.for);
-      return { row, group, words: `${group ? group.words : ""} ${plain(row)}`, verdict: row.dataset.verdict, by: row.dataset.by };
+      const group = groups.find(({ element }) => element.id === row.dataset.for), part = row.closest("[data-part]");
+      return { row, group, words: `${group ? group.words : part ? words(part, "h2") : ""} ${plain(row)}`, verdict: row.dataset.verdict, by: row.dataset.by };
     });
     const folds = all("[data-fold]");
     let active = false;
 
     const update = () => {
-      const searched = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const searched = simple(input.value).split(" ").filter(Boolean);
       const pressed = (what) => buttons.map((button) => button.ariaPressed === "true" && button.dataset[what]).filter(Boolean);
       const verdicts = pressed("verdict"), origins = pressed("by");
       const chips = verdicts.length || origins.length;
@@ -76,6 +79,18 @@
     input.addEventListener("input", change);
     filter.hidden = false;
     update();
+    lift = () => {
+      input.value = "";
+      buttons.forEach((button) => (button.ariaPressed = "false"));
+      update();
+      history.replaceState(null, "", location.pathname + location.hash);
+    };
+    const pad = () => { // so that no target lies under the filter
+      const covers = getComputedStyle(filter).position === "sticky";
+      document.documentElement.style.scrollPaddingTop = covers ? `${filter.offsetHeight + 16}px` : "";
+    };
+    addEventListener("resize", pad);
+    pad();
   }
 
   const links = new Map(all(".contents a").map((link) => [link.hash.slice(1), link]));
