@@ -66,8 +66,8 @@ class PaperView:
 
     @property
     def properties(self) -> list[dict[str, Any]]:
-        """The paper's claims on properties of the code, such as bytes, which no training decides."""
-        return [claim for claim in self.claims if claim.get("property") and claim["by"] == PAPER]
+        """The claims on properties of the code, such as bytes, which no training decides."""
+        return [claim for claim in self.claims if claim["property"]]
 
     @property
     def own_words(self) -> dict[str, int]:
