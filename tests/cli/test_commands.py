@@ -84,7 +84,7 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
     (("store", "--paper", "q"), "unknown paper 'q': choose from p"),
     (("plan", "--device", "tpu"), "device: "),
     (("train", "--executor", "fast"), "executor: Input should be 'auto', 'sequential'"),
-    (("train", "--runs", "absent.json", "--executor", "fast"), "unknown executor 'fast': choose from auto, sequential, stacked"),
+    (("train", "--runs", "absent.json", "--executor", "fast"), "unknown executor 'fast': choose from auto, sequential"),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
     (("train", "--runs", "absent.json", "--scale", "p"), "--runs: trains what is in the list"),
     (("train", "--runs", "absent.json", "fig"), "cannot be combined with targets"),
