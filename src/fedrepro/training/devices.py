@@ -63,10 +63,7 @@ def gpu_indices(gpus: Gpus = ANY_GPU) -> list[int]:
     """Return the usable GPUs by torch's numbers, which count the GPUs in CUDA_VISIBLE_DEVICES from 0.
 
     Raises UserError for a number without a GPU."""
-    available = 0
-    if torch.cuda.is_available():  # the driver may be too old for those it counts
-        torch.cuda.init()  # opens no context; before it, a GPU in MIG mode counts although CUDA may see another number
-        available = torch.cuda.device_count()
+    available = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those it counts
     if unknown := [number for number in gpus.numbers or () if number >= available]:
         raise UserError(f"devices: torch sees {_list(range(available)) or 'none'} (got {_list(unknown)})")
     return list(range(available) if gpus.numbers is None else gpus.numbers)

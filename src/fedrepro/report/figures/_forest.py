@@ -75,11 +75,10 @@ def _mark_beyond(axes: Any, place: int, tested: Sequence[Any], limit: float) -> 
     numbers = [(100 * finding.record["mean"], "", STYLES.get(finding.scale, OTHER_STYLE)[0]) for finding in tested]
     if (reported := tested[0].record["reported_number"]) is not None:
         numbers.insert(0, (100 * reported, "paper ", REPORTED_STYLE["color"]))
-    beyond = [(value, f"{label}{value:+.1f}", colour) for value, label, colour in numbers if abs(value) > limit]
-    for number, (value, text, colour) in enumerate(beyond):
-        edge, side = (limit, "right") if value > 0 else (-limit, "left")
-        height = place + 0.36 * (number - (len(beyond) - 1) / 2)
-        axes.text(edge, height, text, ha=side, va="center", fontsize=7, color=colour)
+    for number, (value, label, colour) in enumerate(numbers, 0 if reported is None else -1):
+        if abs(value) > limit:  # the paper's above our interval, those of further scales below
+            edge, side = (limit, "right") if value > 0 else (-limit, "left")
+            axes.text(edge, place + 0.3 * number, f"{label}{value:+.1f}", ha=side, va="center", fontsize=7, color=colour)
     for finding in tested:
         value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
         for edge, end, marker in ((limit, value + half, ">"), (-limit, -value + half, "<")):

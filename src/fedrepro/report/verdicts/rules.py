@@ -61,7 +61,7 @@ RULES = {
     "half of the 95 % interval of one more run of ours or, if the paper gives a standard deviation, of the difference of both "
     "means (Welch). For a difference: the same, and our interval contains zero; or our interval has the opposite sign. If only "
     f"a direction is claimed, also if our interval contains zero and the 90 % interval ends below {NO_LEAD}, since a smaller "
-    "lead counts as none. Not at a scale where only directions are judged.",
+    "lead counts as none.",
     Status.AGREES: "At a scale where only directions are judged: the whole interval has the reported sign.",
     Status.DISAGREES: "At such a scale: the whole interval has the opposite sign.",
     Status.HOLDS: "A question of our own, on which the paper reports nothing: the whole interval has the sign that the "
