@@ -16,6 +16,7 @@ from support.pages import LABELS, PAPERS, REPORTED, SAVES, build, first
 sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
 PAGES = ("index.html", "fedmmd/index.html")
 SHOWN = "[data-for]:visible"
+THEIRS = f"Fig. 1a: {LABELS[1]}, in the paper"
 # What sticks out of the page to the right, but for what scrolls within its own frame.
 OVERHANG = """() => [...document.querySelectorAll("body *")]
   .filter((one) => !one.closest(".scroll > *, .skip, details:not([open])") && one.getClientRects().length)
@@ -275,6 +276,16 @@ def test_the_chart_tells_the_values_of_a_round(visit):
     chart.get_by_label("Smoothing").fill("4")
     round, shown = values(page, 0.3)
     assert shown == {label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]}
+
+
+def test_a_link_to_a_hidden_claim_ends_the_filter(visit):
+    page = visit("fedmmd/index.html")
+    claim = page.locator(SHOWN).first.get_attribute("id")
+    page.get_by_label("Find a claim").fill("no claim has these words")
+    assert page.locator(SHOWN).count() == 0
+    page.evaluate("hash => (location.hash = hash)", claim)
+    page.locator(f"#{claim}").wait_for(state="visible")
+    assert page.get_by_label("Find a claim").input_value() == ""
 
 
 def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
