@@ -280,7 +280,7 @@ def test_the_chart_tells_the_values_of_a_round(visit):
 
 def test_a_link_to_a_hidden_claim_ends_the_filter(visit):
     page = visit("fedmmd/index.html")
-    claim = page.locator(SHOWN).first.get_attribute("id")
+    claim = page.locator("[data-for]").first.get_attribute("id")
     page.get_by_label("Find a claim").fill("no claim has these words")
     assert page.locator(SHOWN).count() == 0
     page.evaluate("hash => (location.hash = hash)", claim)
