@@ -1,5 +1,6 @@
 """Hooks, and the fixtures that several files ask for; what else they share lies in `support`."""
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,20 @@ def figures_closed():
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def folder() -> None:
+    """The working folder of tests that choose no other: a copy of the checkout."""
+    from support.checkout import ROOT
+
+    os.chdir(ROOT)
+
+
+def pytest_unconfigure() -> None:
+    from support import checkout
+
+    checkout.remove()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -21,9 +21,9 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from support.checkout import ROOT
 from support.results import made
 
-ROOT = Path(__file__).parents[2]
 PARAMS = read_params(ROOT / "params.yaml")
 OWN = PARAMS.paper_settings["fedmax"]
 

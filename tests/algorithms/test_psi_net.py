@@ -1,6 +1,5 @@
 """Networks in groups, and Psi-Net's averaging of them."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,10 +20,11 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training.executors import EXECUTORS
 from fedrepro.training.round import RoundExecution
+from support.checkout import ROOT
 from support.federation import advance, assert_close, assert_same, config, federation, images, local, receive
 from support.networks import COLOUR, assembled, build
 
-PARAMS = read_params(Path(__file__).parents[2] / "params.yaml")
+PARAMS = read_params(ROOT / "params.yaml")
 OWN = PARAMS.paper_settings["psi_net"]
 
 

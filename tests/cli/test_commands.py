@@ -21,6 +21,7 @@ from fedrepro.experiments.plan import plan_experiments
 from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import settings
+from support.checkout import ROOT
 from support.experiments import finish
 from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
@@ -331,7 +332,7 @@ def test_a_terminal_that_lacks_a_letter_shows_the_list_without_it(encoding, pape
 
 def test_what_the_list_names_can_be_asked_for(monkeypatch):
     """Fig. 1 of a paper is called otherwise where another paper has one."""
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(ROOT)
     params = read_params(Path("params.yaml"))
     planned = plan_experiments(params, Paths())
     assert {"fedcl_fig1", "fedcl_fig2", "fig1a_mnist"} <= {
@@ -373,7 +374,7 @@ def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, cap
 
 
 def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(ROOT)
     assert main.main(["verdicts"]) == 0
     main_claims = capsys.readouterr().out
     assert "FedMAX, scale small\n" in main_claims and "\n  direction supported    Over the eight CIFAR panels" in main_claims

@@ -11,8 +11,8 @@ from fedrepro.cli import docs, main
 from fedrepro.config.params import Params, read_params
 from fedrepro.report import paper as spec
 from fedrepro.report.verdicts import rules
+from support.checkout import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAPERS = list(read_params(ROOT / "params.yaml", {"scale": "paper"}).default_papers)  # with committed results
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md")), *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = r"[-+]?[\d.]+ ± [\d.]+ (?:points|%|rounds) \(n = \d+\)"

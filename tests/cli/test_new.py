@@ -23,9 +23,8 @@ from fedrepro.experiments import plan, reports
 from fedrepro.report import artifacts, paper
 from fedrepro.runs.gather import gather
 from fedrepro.runs.paths import Paths
+from support.checkout import ROOT
 from support.federation import advance, assert_close, config, federation
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs import kept
+from support.checkout import ROOT
 from support.federation import PLAIN, config
 
 RUN = dict(PLAIN)
@@ -129,7 +130,7 @@ def test_a_scaling_without_moments_of_its_own_is_a_plain_name(scaling):
 
 def test_kept_runs_are_read_as_they_were_written():
     """Their data sets are still plain names."""
-    stored = kept.load_all(Path(__file__).parents[2] / "results" / "kept")
+    stored = kept.load_all(ROOT / "results" / "kept")
     assert stored
     for name, record in (item for paper in stored.values() for item in paper.runs.items()):
         values = record["config"]
@@ -315,7 +316,7 @@ def test_a_scale_that_is_like_another(tmp_path):
 
 
 def test_the_settings_that_come_along_are_valid():
-    path = Path(__file__).parents[2] / "params.yaml"
+    path = ROOT / "params.yaml"
     for scale in read_params(path).scales:
         assert isinstance(read_params(path, {"scale": scale}), Params)
 

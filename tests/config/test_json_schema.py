@@ -1,7 +1,6 @@
 """JSON schemas for editors: they accept our settings and papers' files, and refuse mistakes in them."""
 
 import json
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -9,8 +8,8 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from fedrepro.config import registry, strict_yaml
+from support.checkout import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCHEMAS = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in ROOT.glob("workflow/schemas/*.json")}
 CHOSEN = "chosen"  # written by a command, and read with a model of its own
 OURS = [ROOT / "params.yaml", *(path for path in sorted(ROOT.glob("workflow/papers/*/*.yaml")) if path.stem != CHOSEN)]

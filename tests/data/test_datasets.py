@@ -41,6 +41,7 @@ from fedrepro.data.datasets import (
 )
 from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, format_label, parse_label
 from fedrepro.runs import kept
+from support.checkout import ROOT
 from support.files import (
     IMAGES,
     cifar10_files,
@@ -55,7 +56,6 @@ from support.files import (
     write_all,
 )
 
-ROOT = Path(__file__).parents[2]
 TINY = {"name": "synthetic", "devices": 3, "train": 40, "test": 20, "side": 8, "hidden": 16}
 EYES = {"name": "aptos", "size": 10}
 BATCHES = {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}

@@ -17,9 +17,9 @@ from fedrepro.runs.gather import ResultSources, gather
 from fedrepro.runs.kept import SUMS
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import RESULT_FILES
+from support.checkout import ROOT
 from support.experiments import finish, params
 
-ROOT = Path(__file__).parents[2]
 NOTE = {"paper": "p", "experiment": "one", "compare": "full", "scale": "paper", "skipped": None, "series": {"A": {}}}
 
 

@@ -1,14 +1,13 @@
-# ruff: noqa: E402
 import dataclasses
 import importlib
 import json
 import math
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.checkout import ROOT
+
 sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the installed package
 
 from benchmarks import __main__ as command

@@ -5,11 +5,12 @@ import random
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from support.checkout import ROOT
+
+sys.path.insert(0, str(ROOT))
 from tests.campaigns import bad_inputs, cases, damaged, right
 from tests.campaigns.cases import Ended, Failed
 
@@ -53,7 +54,7 @@ def test_what_is_drawn_is_not_what_was_right():
 def test_one_attack_of_each_topic():
     """In a process of its own, since cases are forked; it trains what is attacked, which takes seconds."""
     command = [sys.executable, "-m", "tests.campaigns.attacks", "--seed", "1", "--count", "7"]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     topics = set(re.findall("[0-9] (\\w+): (?:allowed|one message)", done.stdout))
     assert topics == {"names", "commits", "links", "YAML", "downloads", "tampered", "git"} and "; 0 failed" in done.stdout

@@ -1,14 +1,14 @@
 """A clean clone without data and mirror: to report what is kept changes nothing that is committed."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from support import checkout
+
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
 ANEW = "make the reports anew: uv run snakemake --config scale={} report_only=true"
 
@@ -20,15 +20,11 @@ def git(folder: Path, *words: str) -> str:
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
     """All that git has or would take of the working tree, committed elsewhere."""
+    folder = tmp_path_factory.mktemp("clone")
     try:
-        listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+        checkout.copy(folder)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no checkout here")
-    folder = tmp_path_factory.mktemp("clone")
-    for name in filter(None, listed):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, folder / name)
     git(folder, "init", "-q")
     git(folder, "add", "-A")
     git(folder, *WHO, "commit", "-q", "-m", "one")

@@ -7,7 +7,7 @@ import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support.checkout import ROOT
 
 
 def test_versions_and_hashes_are_of_the_same_packages():

@@ -13,8 +13,8 @@ from dvc.repo import Repo
 
 from fedrepro.cli import main
 from support import pipeline
+from support.checkout import ROOT
 
-ROOT = Path(__file__).parents[2]
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 PAPER = "fedmmd"
 KEPT = Path("results/kept")

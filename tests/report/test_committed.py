@@ -17,10 +17,10 @@ from fedrepro.report.documents import build
 from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import committed
+from support.checkout import ROOT
 from support.results import unfinished
 from support.tables import ARTICLE, compiled, needs_latex
 
-ROOT = Path(__file__).parents[2]
 ANEW = "make them anew: uv run snakemake --config scale={} report_only=true"
 REDRAWN = (".pdf", ".png", ".tex")  # not committed
 

@@ -12,8 +12,7 @@ from fedrepro.report.documents import findings
 from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.paths import Paths
 from support import committed
-
-ROOT = Path(__file__).parents[2]
+from support.checkout import ROOT
 
 
 class Spec:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,9 @@ from fedrepro.report.tables._latex import escape
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import latex_macros
 from fedrepro.report.verdicts.decide import decide
+from support.checkout import ROOT
 from support.results import arrives, made, store
 from support.tables import ARTICLE, SERIES, SPEC, A, B, compiled, evidence, needs_latex, own, reaches, read, table
-
-ROOT = Path(__file__).parents[2]
 
 
 def text_of(asked, **results: Results) -> str:

@@ -12,6 +12,7 @@ import pytest
 from fedrepro.report.documents import entries, html, page_view
 from fedrepro.report.verdicts import summary
 from support import committed, pages
+from support.checkout import ROOT
 from support.pages import FIGURES, PAPERS, build, compose, first
 from support.results import made, store, waits
 
@@ -88,7 +89,7 @@ def test_every_link_leads_somewhere(site, tags):
 
 
 def test_every_link_of_the_committed_pages_leads_somewhere():
-    reports = Path(__file__).parents[2] / "reports"
+    reports = ROOT / "reports"
     found = [reports / "index.html", *(path for scale in committed.SCALES for path in (reports / scale).rglob("index.html"))]
     texts = {path.resolve(): path.read_text(encoding="utf-8") for path in found}
     ids = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in texts.items()}

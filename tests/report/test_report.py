@@ -21,6 +21,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.rules import NONE_LISTED
 from fedrepro.runs.reasons import MissingKind, MissingReason
+from support.checkout import ROOT
 from support.paper import CURVES, FIRST, MIRROR, PAPER, SECOND, read
 from support.results import arrives, ends, made, rows, store
 
@@ -646,8 +647,7 @@ def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp
 
 def test_no_artifact_has_the_name_of_a_rule(tmp_path):
     """It could not be asked for: the rule would be run."""
-    root = Path(__file__).parents[2]
-    texts = [path.read_text(encoding="utf-8") for path in (root / "Snakefile", *(root / "workflow/rules").glob("*.smk"))]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk"))]
     written = {name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE)}
     assert written | {"data", "train", "tune"} == set(spec.RULES)  # these three are among the Workflow's targets
     with pytest.raises(UserError, match="data: already names something else; choose another name"):
@@ -669,8 +669,7 @@ def test_names_on_the_command_line(paper):
 def test_the_committed_papers_can_be_read():
     from fedrepro.config.params import read_params
 
-    top = Path(__file__).parents[2]
-    params = read_params(top / "params.yaml")
+    params = read_params(ROOT / "params.yaml")
     for name in params.papers:
         found = spec.read_paper(name, params)
         assert found.claims and bool(spec.read_curves(found)) == bool(found.curves_from)

@@ -21,8 +21,8 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import notebook
 from fedrepro.runs.paths import Paths
 from support import committed
+from support.checkout import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"
 
 

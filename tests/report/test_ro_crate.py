@@ -17,9 +17,9 @@ from fedrepro.runs import kept
 from fedrepro.runs.gather import gather
 from fedrepro.runs.paths import Paths
 from support import committed
+from support.checkout import ROOT
 from support.experiments import finish, params
 
-ROOT = Path(__file__).parents[2]
 PAPER = "fedmmd"
 
 

@@ -11,10 +11,9 @@ from fedrepro.cli import main
 from fedrepro.core import files
 from fedrepro.runs import dvc_store, integrity
 from fedrepro.runs.kept import run_hash
+from support.checkout import ROOT
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

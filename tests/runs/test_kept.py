@@ -18,9 +18,9 @@ from fedrepro.runs import integrity, kept
 from fedrepro.runs.kept import ENVIRONMENTS, METRICS, RUNS, STUDIES, SUMS, is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
+from support.checkout import ROOT
 from support.experiments import ROWS, finish, params, unshelve
 
-ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "results/kept"
 
 

@@ -18,6 +18,7 @@ from fedrepro.core.metrics import USUAL
 from fedrepro.runs import kept
 from fedrepro.runs.mlflow_mirror import METRICS_PER_CALL, mirror, remove_stale_marker
 from fedrepro.runs.run import Run
+from support.checkout import ROOT
 from support.experiments import finish
 
 COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
@@ -257,7 +258,7 @@ def test_a_database_that_is_no_file_is_reported_and_leaves_nothing(store, tmp_pa
 @pytest.mark.parametrize("ending", ["", "-journal", "-wal", "-shm"])
 def test_git_ignores_the_database_and_what_it_leaves_while_it_is_open(ending):
     asked = ["git", "check-ignore", "-q", f"mlflow.db{ending}"]
-    assert subprocess.run(asked, cwd=Path(__file__).parents[2]).returncode == 0
+    assert subprocess.run(asked, cwd=ROOT).returncode == 0
 
 
 def test_nothing_to_mirror_opens_no_store(store, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +29,7 @@ from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clien
 from fedrepro.training import evaluation
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
+from support.checkout import ROOT
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
 from support.results import OFFICIAL, record, rows, store
 from support.settings import params, place_paper
@@ -213,7 +213,7 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
 def test_kept_studies_are_found():
     """With today's names of settings."""
     found = 0
-    for run in run_lookup.stored_runs(Path(__file__).parents[2] / "results/kept/fedmmd").values():
+    for run in run_lookup.stored_runs(ROOT / "results/kept/fedmmd").values():
         for name, note in integrity.load_studies(run.folder).items():
             study = Study(parse(Params, note["settings"], name), run.config)
             assert run.folder / f"{name}.csv" in study_plan.finished_in(run.folder, study)

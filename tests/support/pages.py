@@ -10,6 +10,7 @@ from fedrepro.report.documents import build as page
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
 from support import settings
+from support.checkout import ROOT
 from support.results import arrives, made, store, waits
 
 LABELS = ("FedFusion conv", "FedAvg", "two-stream L2, weight 0.001")
@@ -18,7 +19,7 @@ SAVES = "On permuted MNIST FedFusion conv saves 64.1 % of FedAvg's rounds"
 FIGURES = 12
 SCALES = dict.fromkeys(("paper", "small"), ("fedmmd", "fedmax", "fedcl", "psi_net"))
 REPORTED = [list(range(21)), [round / 25 for round in range(21)]]  # the paper's curve of FedAvg
-SCRIPTS = Path(__file__).parents[2] / "reports/vega"
+SCRIPTS = ROOT / "reports/vega"
 
 
 def claims() -> dict[str, dict]:

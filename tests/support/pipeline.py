@@ -10,12 +10,13 @@ from pathlib import Path
 
 import yaml
 
+from support.checkout import ROOT
+
 # A server has loaded Snakemake and torch, and each start is a fork of it. The package, which the tests are about, each start
 # loads from its own folder: nothing here may import it.
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["snakemake.cli", "torch"])
 
-ROOT = Path(__file__).parents[2]
 PAPER, TWIN = "fedmmd", "twin"
 PAPERS = Path("workflow/papers")
 NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
