@@ -1,5 +1,5 @@
-"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen; and the
-JSON schemas of the settings' files."""
+"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen; the JSON
+schemas of the settings' files; and what of each paper is registered."""
 
 import inspect
 import json
@@ -9,9 +9,10 @@ from typing import Any
 
 from fedrepro.config import registry
 from fedrepro.config.json_schema import experiments_schema, settings_schema
-from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale, Tuning, Validation
+from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale, Tuning, Validation, read_params
 from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
+from fedrepro.experiments import registered
 from fedrepro.report.paper import artifacts_schema
 
 PAGE, SCHEMAS = Path("docs/configuration.md"), Path("workflow/schemas")
@@ -40,17 +41,18 @@ KINDS = {
 }
 
 
-def texts() -> dict[Path, str]:
-    """Return the generated files of the repository: the page, and the JSON schemas of the settings' files."""
+def texts(root: Path = Path()) -> dict[Path, str]:
+    """Return the generated files of the repository `root`: the page, the JSON schemas, and each paper's registered.json."""
     schemas = {"params": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
     files = {SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n" for name, schema in schemas.items()}
-    return {PAGE: page()} | files
+    papers = registered.texts(read_params(root / "params.yaml"))
+    return {PAGE: page()} | files | {path.relative_to(root): text for path, text in papers.items()}
 
 
 def write(root: Path = Path()) -> list[Path]:
     """Write the generated files that are out of date in the repository `root`, and return them."""
     written = []
-    for path, text in texts().items():
+    for path, text in texts(root=root).items():
         if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text:
             with atomic_write(root / path) as temporary:
                 temporary.write_text(text, encoding="utf-8")

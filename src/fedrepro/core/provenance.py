@@ -242,6 +242,21 @@ def commit_date(commit: str) -> str | None:
     return datetime.fromtimestamp(int(output.split()[0]), UTC).isoformat() if output else None
 
 
+def file_at(commit: str, path: str) -> str | None:
+    """Return the text of a file in a commit, or None. `path` is from the top of the repository."""
+    if not HASH.fullmatch(commit.removesuffix(DIRTY)):
+        return None
+    content, _ = _git("cat-file", "blob", f"{commit.removesuffix(DIRTY)}:{path}")
+    return None if content is None else content.decode(errors="replace")
+
+
+@functools.cache
+def file_history(path: str) -> tuple[str, ...]:
+    """Return the commits of HEAD's history that changed a file, the oldest first. `path` is from the top of the repository."""
+    output, _ = _git("log", "--reverse", "--format=%h", "--abbrev=10", "HEAD", "--", f":/{path}")
+    return tuple((output or b"").decode().split())
+
+
 def _git(*arguments: str) -> tuple[bytes | None, str]:
     """Run git in the package's folder; return as `_run_command` does."""
     env = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
