@@ -14,6 +14,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
+from fedrepro.experiments.resolve import resolve
 from fedrepro.models import tasks
 from fedrepro.training import checkpoint, schedules
 from fedrepro.training.evaluation import macro_f1
@@ -83,6 +84,50 @@ def test_fednova_counts_the_gradients_in_a_momentum(rho, nesterov):
         moved += np.eye(5)[step] + rho * velocity if nesterov else velocity
     client = Client(0, 1, 5, 0.1, rho, {}, lambda: None, lambda: iter(()), nesterov)
     assert fednova.norm(client) == pytest.approx(moved.sum(), rel=1e-12)
+
+
+# Adam
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked", "plain"])
+def test_adam_by_hand(executor):
+    """Algorithm 1 of Kingma and Ba on each client's batches, of which clients have unlike numbers; every round begins anew."""
+    adam = {"name": "adam", "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-3}
+    settings = {"optimizer": adam, "weight_decay": 0.1, "partition": UNEVEN, "batch_size": 7, "local_epochs": 2, "lr": 0.02}
+    fed = federation(config(clients_per_round=4, weighting="samples", **settings), executor=executor)
+    state, _ = fed.start()
+    x, steps = {key: tensor.numpy() for key, tensor in state.weights.items()}, set()
+    for round in (1, 2):
+        work, total = RoundExecution(fed, state, {}), dict.fromkeys(x, 0.0)
+        task = work.create_task(state.weights)
+        members = [work.client(number, task) for number in fed.cohort(round)]
+        for client in members:
+            batches, y = work.client_batches(client, task), dict(x)
+            mean, square = dict.fromkeys(x, 0.0), dict.fromkeys(x, 0.0)
+            steps.add(len(batches.sizes))
+            for t in range(1, len(batches.sizes) + 1):
+                images, labels, *_ = batches.batch(t - 1)
+                g = slope(fed, {key: torch.tensor(value) for key, value in y.items()}, images, labels)
+                for key in y:
+                    gradient = g[key].numpy() + 0.1 * y[key]
+                    mean[key] = 0.8 * mean[key] + 0.2 * gradient
+                    square[key] = 0.95 * square[key] + 0.05 * gradient**2
+                    root = np.sqrt(square[key] / (1 - 0.95**t)) + 1e-3
+                    y[key] = y[key] - 0.02 * mean[key] / (1 - 0.8**t) / root
+            total = {key: total[key] + client.images * y[key] for key in x}
+        x = {key: value / sum(client.images for client in members) for key, value in total.items()}
+        state, _ = fed.advance(state)
+        assert_close(state.weights, {key: torch.tensor(value) for key, value in x.items()}, 1e-11)
+    assert len(steps) > 1
+
+
+def test_adam_is_refused_where_it_has_no_meaning():
+    for name in ("scaffold", "fednova"):
+        with pytest.raises(UserError, match=f"optimizer: {name} assumes that clients train by SGD"):
+            resolve(config(algorithm={"name": name}, optimizer="adam"))
+    with pytest.raises(UserError, match="momentum: of sgd only; adam has beta1"):
+        config(optimizer="adam", momentum=0.9)
+    assert "optimizer" not in config().model_dump() and config(optimizer="adam").optimizer.beta2 == 0.999
 
 
 # What is kept

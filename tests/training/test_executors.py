@@ -407,7 +407,7 @@ def test_runs_share_their_recordings(name, executor):
 
 @pytest.mark.parametrize("changes", [
     {"dataset": "mnist"}, {"model": {"width": 0.1}}, {"algorithm": {"name": "fedprox"}}, {"task": {"name": "regression"}},
-    {"momentum": 0.9}, {"weight_decay": 0.1}, {"precision": "float32"},
+    {"momentum": 0.9}, {"weight_decay": 0.1}, {"optimizer": "adam"}, {"precision": "float32"},
 ], ids=str)  # fmt: skip
 def test_runs_whose_steps_are_others_share_no_recordings(changes, tmp_path):
     assert a_run(tmp_path, config(**changes)).step_cache_key != a_run(tmp_path, config()).step_cache_key

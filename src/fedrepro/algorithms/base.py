@@ -147,6 +147,7 @@ class FedAvg:
 
     fedavg_params: ClassVar[dict | None] = {}  # options with which the method equals FedAvg; None: there are none
     supports_kept_momentum: ClassVar[bool] = True  # the setting `keep_momentum`
+    assumes_sgd: ClassVar[bool] = False  # of local training, so that clients' changes are sums of gradients times rates
 
     @classmethod
     def warning(cls, params: Frozen, precision: str) -> str | None:

@@ -27,6 +27,7 @@ CONTROL = "control."  # prefix of the names of weights
 
 class Algorithm(FedAvg):
     supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
+    assumes_sgd: ClassVar[bool] = True
 
     class Params(Frozen):
         server_lr: Positive = 1.0

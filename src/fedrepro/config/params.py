@@ -129,6 +129,21 @@ class PixelScaling(Frozen):
         return {"anyOf": [{"enum": list(get_args(cls.model_fields["name"].annotation))}, handler(core)]}
 
 
+class Adam(Frozen):
+    """Adam on the clients, whose moments start at zero in each round: Kingma and Ba, Adam: A Method for Stochastic
+    Optimization, ICLR 2015, Algorithm 1."""
+
+    name: Literal["adam"] = Field(description="the method")
+    beta1: Rate = Field(0.9, description="decay of the mean of gradients")
+    beta2: Rate = Field(0.999, description="decay of the mean of squared gradients")
+    epsilon: Positive = Field(1e-8, description="added to the root of the mean of squares")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
 class Training(Frozen):
     """The training settings that all series of an experiment share; the defaults are plain FedAvg."""
 
@@ -145,10 +160,15 @@ class Training(Frozen):
     batch_size: Count = Field(description="images of a local step")
     lr: Positive = Field(description="learning rate of the first round")
     schedule: Choice = Field(Choice(name="constant"), description="of the learning rate, from round to round")
+    optimizer: Literal["sgd"] | Adam = Field(
+        "sgd",
+        description="of local training: sgd, adam, or {name: adam, beta1: 0.9, beta2: 0.999, epsilon: 1.0e-8}",
+        exclude_if=lambda value: value == "sgd",  # so that settings without it keep the names of their runs
+    )
     momentum: Fraction = Field(0.0, description="of SGD")
     keep_momentum: bool = Field(False, description="a client keeps its momentum until it takes part again; else it starts at 0")
     nesterov: bool = Field(False, description="use Nesterov's momentum")
-    weight_decay: NonNegative = Field(0.0, description="of SGD")
+    weight_decay: NonNegative = Field(0.0, description="times the weights, added to their gradients")
     weighting: Literal["uniform", "samples"] = Field("uniform", description="the server averages clients equally, or by images")
     task: Choice = Field(Choice(name="classification"), description="the loss, and what is predicted")
     proxy: Proxy | None = Field(None, description="training images that the server holds; null: none")
@@ -163,6 +183,8 @@ class Training(Frozen):
 
     @model_validator(mode="after")
     def _has_momentum(self) -> "Training":
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError("momentum: of sgd only; adam has beta1")
         if self.nesterov and self.momentum == 0:
             raise ValueError("nesterov: true needs a momentum above 0")
         if self.keep_momentum and self.momentum == 0:

@@ -155,8 +155,11 @@ def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
     clients = filled["partition"]["clients"]
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
-    if resolved.keep_momentum and not registry.find("algorithms", resolved.algorithm.name).Algorithm.supports_kept_momentum:
-        name = resolved.algorithm.name
+    name = resolved.algorithm.name
+    method = registry.find("algorithms", name).Algorithm
+    if resolved.optimizer != "sgd" and method.assumes_sgd:
+        raise UserError(f"optimizer: {name} assumes that clients train by SGD (got adam). Set optimizer: sgd")
+    if resolved.keep_momentum and not method.supports_kept_momentum:
         raise UserError(f"keep_momentum: {name} starts each round with zero momentum (got true). Set keep_momentum: false")
     if filled["partition"].get("permute_pixels") and resolved.validation and not resolved.validation.per_client:
         raise UserError("validation: its images have a pixel order that no client has. Set validation.per_client: true")

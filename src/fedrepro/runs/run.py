@@ -19,7 +19,7 @@ SUMMARY = "summary.json"  # exists exactly if a run is finished
 RESULT_FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
 Row = dict[str, Any]  # the measured columns of a round
 # settings that a recorded step depends on, besides tensor shapes: a method sees its options, the network and the task
-STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "momentum", "weight_decay", "precision"}
+STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "optimizer", "momentum", "weight_decay", "precision"}
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class Executor:
         self.step = Step(algorithm, config, self.stacked, captured, self.plain, recordings)
 
     def train(self, clients: Iterable[ClientBatches], lr: float, trained: tuple[str, ...]) -> TrainedClients:
-        """Train each client by mini-batch SGD on its batches; only the `trained` weights change.
+        """Train each client by mini-batch SGD or Adam on its batches; only the `trained` weights change.
 
         Yields for each client, in order, its weights, its mean loss over the steps (a scalar tensor, not yet read from the
         device), and the momentum of each trained weight if the settings keep it."""

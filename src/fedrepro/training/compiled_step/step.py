@@ -1,4 +1,4 @@
-"""A step of local training: mini-batch SGD on a method's objective, recorded once for each shape of batch, then replayed.
+"""A step of local training: mini-batch SGD or Adam on a method's objective, recorded once for each shape of batch.
 
 On networks this small, calls of modules and autograd cost as much as the arithmetic; a recording needs neither. On CUDA the
 remaining launches may be captured as one graph.
@@ -15,7 +15,7 @@ from torch.optim.sgd import sgd
 
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights
-from fedrepro.config.params import RunConfig
+from fedrepro.config.params import Adam, RunConfig
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.compiled_step.cuda_graph import CudaGraphStep
 from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
@@ -24,7 +24,7 @@ MAX_RECORDINGS = 256  # in memory at a time: a method whose networks grow needs 
 
 
 class Step:
-    """A function that takes one step of SGD.
+    """A function that takes one step of SGD or Adam.
 
     Args:
         stacked: weights and batches have a leading axis of clients; received weights have one only if they are clients' own.
@@ -44,7 +44,7 @@ class Step:
         recordings: dict[tuple, Callable] | None = None,
     ) -> None:
         self.algorithm, self.config, self.stacked, self.captured, self.plain = algorithm, config, stacked, captured, plain
-        simple = config.momentum == 0 and config.weight_decay == 0
+        simple = config.optimizer == "sgd" and config.momentum == 0 and config.weight_decay == 0
         on_cpu = algorithm.net.head.weight.device.type == "cpu"
         # not on CUDA, where one fused call needs fewer launches, and not in a graph, which would fix the learning rate
         self.fuses_sgd = simple and on_cpu and not (captured or plain)
@@ -52,7 +52,16 @@ class Step:
         self.memory_pool = torch.cuda.graph_pool_handle() if captured else None
 
     def velocity(self, weights: Weights, trained: tuple[str, ...], kept: Weights | None = None) -> list[Tensor]:
-        """Return the momentum of each trained weight before the first step: the `kept` one, else zeros; [] without momentum."""
+        """Return what the optimiser knows before the first step.
+
+        SGD: the momentum of each trained weight, the `kept` one or else zeros; [] without momentum. Adam: both moments of each
+        weight, then the number of steps, one for each stacked client.
+        """
+        if self.config.optimizer != "sgd":
+            moments = [torch.zeros_like(weights[name]) for name in trained]
+            clients = next(iter(weights.values())).shape[:1] if self.stacked else ()
+            steps = torch.zeros(clients, dtype=torch.float64, device=moments[0].device)
+            return [*moments, *map(torch.zeros_like, moments), steps]
         if not self.config.momentum:
             return []
         kept = kept or {}
@@ -80,7 +89,9 @@ class Step:
                 del self.recordings[next(iter(self.recordings))]
             self.recordings[key] = self._record(trained, inputs, tensors)
         *gradients, loss = self.recordings[key](lr, *tensors)
-        if not self.fuses_sgd:
+        if self.config.optimizer != "sgd":
+            adam([weights[name] for name in trained], gradients, velocity, lr, self.config.optimizer, self.config.weight_decay)
+        elif not self.fuses_sgd:
             sgd(
                 [weights[name] for name in trained],
                 [_match_layout(gradient, weights[name]) for name, gradient in zip(trained, gradients, strict=True)],
@@ -179,6 +190,25 @@ class Inputs(NamedTuple):
         masks = tuple(next(remaining) for _ in self.batch.masks)
         constants = {name: next(remaining) for name in self.batch.constants}
         return Inputs(weights, received, Batch(images, labels, outputs, masks, constants))
+
+
+def adam(weights: list[Tensor], gradients: list[Tensor], state: list[Tensor], lr: float, options: Adam, decay: float) -> None:
+    """Take a step of Adam in place: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= lr m / (1 - b1^t) / (sqrt(v / (1 -
+    b2^t)) + epsilon), g the gradient with weight decay.
+
+    Args:
+        state: as `Step.velocity` returns it. Stacked clients have steps t of their own: the last may have fewer batches.
+    """
+    first, second, steps = state[: len(weights)], state[len(weights) : -1], state[-1]
+    steps += 1
+    for weight, gradient, mean, square in zip(weights, gradients, first, second, strict=True):
+        gradient = gradient + decay * weight if decay else gradient
+        mean.lerp_(gradient, 1 - options.beta1)
+        square.lerp_(gradient * gradient, 1 - options.beta2)
+        corrections = (1 - beta**steps for beta in (options.beta1, options.beta2))  # in float64: near 0 at the first steps
+        shape = (*steps.shape, *(1,) * (weight.dim() - steps.dim()))
+        unbiased, scale = (correction.view(shape).to(weight.dtype) for correction in corrections)
+        weight.sub_(mean.div(unbiased).div_(square.div(scale).sqrt_().add_(options.epsilon)), alpha=lr)
 
 
 def _match_layout(gradient: Tensor, weight: Tensor) -> Tensor:
