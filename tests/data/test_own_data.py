@@ -1,15 +1,19 @@
 """Data of the user's own, named by settings: an .npz file, folders of pictures, a list of clients."""
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from fedrepro.config import registry
 from fedrepro.config.types import Choice
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets, partitions
-from fedrepro.data.datasets import LabelledSubset
+from fedrepro.data.datasets import LabelledSubset, _image_folders
+from fedrepro.data.datasets import npz as npz_module
 from fedrepro.experiments.resolve import _check_config
 from fedrepro.runs.run import run_id
 from support.federation import advance, config, federation
@@ -127,6 +131,15 @@ def test_listed_clients_train(tmp_path):
     ({"train_y": np.arange(5)}, "train part: 20 images but 5 labels"),
     ({"train_y": np.arange(TRAIN) % 4 * 10**9}, "labels: none is 4, but one is 1000000000"),
     ({"train_y": np.array([{}] * TRAIN)}, "not in the expected format"),
+    *(({"train_owner": np.arange(TRAIN) % 2, "test_owner": np.arange(TEST) % 2} | {f"{part}_owner": owners},
+       f"{part} part: owners: expected 0, 1, 2")
+      for part, owners in (("train", np.arange(TRAIN) - 1), ("train", np.arange(TRAIN) * 10**9), ("test", np.arange(TEST) - 1),
+                           ("test", np.full(TEST, 2)))),
+    ({"train_owner": np.arange(TRAIN) % 2}, "test_owner: no such array"),
+    ({"val_x": np.zeros((TRAIN, 1, 12, 12), np.uint8)}, "val_x: unknown array"),
+    *(({"class_names": np.array(names)}, r"class_names: .*expected \(classes,\) different texts")
+      for names in (["a", "b", "c", "a"], [["a", "b"], ["c", "d"]], [1, 2, 3, 4])),
+    ({"class_names": np.array(["a", "b", "c", "d"]), "train_y": np.full(TRAIN, 10**9)}, "labels 1000000000..1000000000"),
 ])  # fmt: skip
 def test_a_wrong_npz_file_is_one_message_with_its_name(changes, words, tmp_path):
     with pytest.raises(UserError, match=f"{tmp_path}/mine.npz.*{words}") as caught:
@@ -137,10 +150,108 @@ def test_a_wrong_npz_file_is_one_message_with_its_name(changes, words, tmp_path)
 @pytest.mark.parametrize(("parts", "words"), [
     ((), "no such folder"), (("train/a", "test/a"), "two classes or more"),
     (("train/a", "train/b", "test/a"), "the same in train and test"),
+    (("train/a", "train/b", "valid/a", "valid/b"), r"expected train and test, .*\(got train, valid"),
+    (("train/a", "train/b", "test/a", "test/b", "val/a"), r"expected train and test, .*\(got test, train, val"),
+    (("a", "b", "b/more"), r"expected train and test, .*\(got a, b"),
+    (("train/a", "train/b", "test/a", "test/b", "test/b/more"), "/test/b: 1 of 4 are no pictures that are read: more"),
+    (("a", "b", "."), ": 3 pictures outside of the class folders, e.g. 0.png"),
+    (("train/a", "train/b", "train", "test/a", "test/b"), "/train: 3 pictures outside of the class folders"),
 ])  # fmt: skip
 def test_wrong_folders_are_one_message(parts, words, tmp_path):
     with pytest.raises(UserError, match=f"{tmp_path}/p.*{words}"):
         provided(pictures(tmp_path / "p", parts), tmp_path)
+
+
+@pytest.mark.parametrize("names", [
+    [str(number) for number in range(12)], ["-10", "-1", "0", "0.25", "0.5", "10"], ["v1.9", "v1.10"],
+    ["Class10", "class2", "class10", "class10b"], ["00", "01", "1"],
+])  # fmt: skip
+def test_numbers_in_names_of_classes_and_pictures_count_as_numbers(names, tmp_path):
+    choice = pictures(tmp_path / "p", [f"{part}/{name}" for part in ("train", "test") for name in names], 1)
+    assert datasets.classes(choice) == tuple(names)
+    for number in range(12):
+        Image.new("RGB", (9, 9), (number,) * 3).save(tmp_path / "p/test" / names[0] / f"{number}.png")
+    assert provided(choice, tmp_path).test_x[:12, 0, 0, 0].tolist() == list(range(12))
+
+
+def test_capital_letters_in_the_names_of_parts(tmp_path):
+    data = provided(pictures(tmp_path / "p", ("Train/a", "Train/b", "TEST/a", "TEST/b")), tmp_path)
+    assert (len(data.train_y), len(data.test_y)) == (6, 6)
+
+
+def test_every_picture_of_a_class_is_read_or_refused(tmp_path):
+    choice, place = pictures(tmp_path / "p"), tmp_path / "p/train/a"
+    picture = Image.new("RGB", (9, 9), (200, 100, 0))
+    for number, suffix in enumerate((*_image_folders.SUFFIXES, ".JPG")):
+        picture.save(place / f"more{number}{suffix}")
+    for ignored in ("Thumbs.db", ".DS_Store"):
+        (place / ignored).write_text("no picture")
+    data = provided(choice, tmp_path)
+    assert len(data.train_y) == 6 + 12 and data.train_y.tolist().count(0) == 15
+    colours = data.train_x[3:15, :, 4, 4].int()  # GIF, JPEG and WebP round them
+    assert (colours[:, :2] - colours.new_tensor([200, 100])).abs().max() <= 4 and (colours.diff(dim=0)[:, 0].abs() <= 4).all()
+    for name in ("phone.heic", "9.jp2", "notes.txt"):
+        (place / name).write_text("something else")
+    with pytest.raises(
+        UserError, match=rf"{place}: 3 of 18 are no pictures that are read: 9\.jp2, notes\.txt, phone\.heic\. Put"
+    ):
+        provided(choice, tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif", ".webp"])
+def test_pictures_are_turned_upright(suffix, tmp_path):
+    """A camera stores what its sensor saw, and in EXIF how to turn it: 6 is a quarter turn clockwise."""
+    choice, exif = pictures(tmp_path / "p", count=1), Image.Exif()
+    exif[274] = 6
+    picture = np.zeros((16, 16), np.uint8)
+    picture[8:] = 255  # the lower half, which is the left one once it is upright
+    (tmp_path / "p/train/a/0.png").unlink()
+    Image.fromarray(picture).save(tmp_path / f"p/train/a/0{suffix}", exif=exif)
+    upright = provided(choice, tmp_path).train_x[0, 0]
+    assert (upright[:, :4] > 200).all() and (upright[:, 4:] < 55).all()
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_transparent_pictures_are_laid_on_white(mode, tmp_path):
+    choice = pictures(tmp_path / "p", count=1)
+    picture = Image.new("RGBA", (8, 8), (0, 0, 0, 0))  # a hidden black
+    picture.paste((60, 60, 60, 255), (0, 0, 4, 8))
+    picture.convert(mode).save(tmp_path / "p/train/a/0.png")
+    assert provided(choice, tmp_path).train_x[0, 0, 0].tolist() == [60] * 4 + [255] * 4
+
+
+def test_several_pictures_in_one_file_are_refused(tmp_path):
+    choice = pictures(tmp_path / "p")
+    frames = [Image.new("L", (9, 9), value) for value in (0, 200)]
+    frames[0].save(tmp_path / "p/train/a/moving.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(UserError, match=r"moving\.gif: 2 pictures in one file"):
+        provided(choice, tmp_path)
+
+
+def test_nothing_waits_for_a_pipe_or_reads_an_endless_file(tmp_path, monkeypatch):
+    os.mkfifo(pipe := tmp_path / "pipe")
+    (large := tmp_path / "large").touch()
+    os.truncate(large, (1 << 32) + 1)
+    for path, words in ((pipe, "not a file"), ("/dev/zero", "not a file"), (large, "at most 4294967296 are read")):
+        for kind, name in (("datasets", "npz"), ("partitions", "listed")):
+            with pytest.raises(UserError, match=f"file: {path}: .*{words}"):
+                registry.parse_options(kind, Choice(name=name, file=str(path)))
+    choice = pictures(tmp_path / "p")
+    os.mkfifo(tmp_path / "p/train/a/pipe.png")
+    with pytest.raises(UserError, match=r"pipe\.png: not a file"):
+        provided(choice, tmp_path)
+
+
+def test_a_small_npz_file_that_claims_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz_module, "MAX_FILE", 1 << 20)
+    np.savez_compressed(tmp_path / "mine.npz", **arrays(train_x=np.zeros((64 << 20, 1, 1, 1), np.uint8)))
+    choice = Choice(name="npz", file=str(tmp_path / "mine.npz"))
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"mine\.npz: claims 67108992 bytes, and an array may have at most 1048576"):
+        datasets.extent(choice)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -152,9 +263,14 @@ def test_wrong_folders_are_one_message(parts, words, tmp_path):
     ("client,image,part\n0,1,train\n0,8,test\n", "line 3: image 8: the data set has 8 test images, 0 to 7"),
     ("client,image\n0,1\n\n1,1\n", "line 4: train image 1 is on line 2 too"),
     ("client,image\n0,1\n2,2\n", "client 1 has no train images"), ("client,image\n", "no train images"),
+    ("client,image\n0,1\n1000000000,2\n", "client 1 has no train images"),
+    ("client,image,part\n0,1,train\n1000000000,2,test\n", "client 1000000000 has no train images"),
 ])  # fmt: skip
 def test_a_wrong_list_of_clients_is_one_message_with_its_line(text, words, tmp_path):
+    tracemalloc.start()
     with pytest.raises(UserError, match=rf"{tmp_path}/clients\.csv: .*{words}") as caught:
         sets = (LabelledSubset(np.arange(count) % 4, 4) for count in (TRAIN, TEST))
         partitions.create(listed(tmp_path, text), *sets, pixels=4, seed=0)
-    assert "\n" not in str(caught.value)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "\n" not in str(caught.value) and peak < 8 << 20  # whatever number a client has

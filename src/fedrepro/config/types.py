@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import sha256
+from fedrepro.core.files import read_file, sha256
 from fedrepro.core.metrics import MEASURES
 
 
@@ -59,6 +59,7 @@ def _key(value: Any) -> Any:
 
 
 LARGE_FILE = 1 << 20  # bytes
+MAX_FILE = 1 << 32  # bytes of an input file, which is read whole
 MAX_LETTERS = 60  # of a name: several names make up the name of a file, which has at most 255 bytes
 NAME = f"[a-z0-9_]{{1,{MAX_LETTERS}}}"
 LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
@@ -158,7 +159,9 @@ def _cached_digest(path: str, size: int, time: int) -> str:
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_file(Path(path), "give another file", MAX_FILE)
+    except UserError as error:
+        raise ValueError(str(error)) from None
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
 

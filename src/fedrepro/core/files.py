@@ -19,6 +19,7 @@ from typing import IO, Any
 from fedrepro.core.errors import UserError
 
 DELETE_ADVICE = "delete it and run again"
+MAX_BYTES = 1 << 30  # of a file that is read whole
 NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # of file systems without locks
 SEAL = "seal"  # the key of the digest of all other keys
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # tells process numbers apart on a shared disk
@@ -139,11 +140,15 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def read_file(path: Path, advice: str = DELETE_ADVICE) -> bytes:
-    """Read a whole file. Raises UserError for a folder, or for a pipe, which would block."""
-    if not stat.S_ISREG(path.stat().st_mode):
+def read_file(path: Path, advice: str = DELETE_ADVICE, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read a whole file. Raises UserError for a folder, for a pipe, which would block, and for too large a file."""
+    state = path.stat()
+    if not stat.S_ISREG(state.st_mode):
         raise UserError(f"{path}: not a file; {advice}")
-    return path.read_bytes()
+    if state.st_size > max_bytes:
+        raise UserError(f"{path}: {state.st_size} bytes, of which at most {max_bytes} are read; {advice}")
+    with path.open("rb") as file:
+        return file.read(state.st_size)
 
 
 def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any] | None:

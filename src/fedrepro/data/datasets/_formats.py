@@ -10,13 +10,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 
+from fedrepro.core import files
 from fedrepro.core.errors import UserError, is_interrupt
 
-MAX_BYTES = 1 << 30  # of one decoded file: more than any set here has, less than a laptop's memory
+MAX_BYTES = files.MAX_BYTES  # of one decoded file: more than any set here has, less than a laptop's memory
 TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MemoryError)
 
 NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -30,9 +31,12 @@ class _Stream(Protocol):
 
 @contextmanager
 def reading(where: Path | str, advice: str = "") -> Iterator[None]:
-    """Turn any error that a damaged file causes in the block into a UserError that ends with `advice`."""
+    """Turn any error that a damaged file causes in the block into a UserError that ends with `advice`. Raises UserError also if
+    the path is a folder, or a pipe, which would block."""
     ending = f"; {advice}" if advice else ""
     try:
+        if isinstance(where, Path):
+            files.check_regular(where, advice or files.DELETE_ADVICE)
         yield
     except UserError:
         raise
@@ -192,7 +196,7 @@ def cifar(raw: Path, archive: str, folder: str, train: list[str], test: str, key
         batches = {}
         for name in [*train, test]:
             with reading(raw / name):
-                batches[name] = ((raw / name).read_bytes(), raw / name)
+                batches[name] = (files.read_file(raw / name), raw / name)
     parts = {name: cifar_batch(data, key, where) for name, (data, where) in batches.items()}
     x, y = (np.concatenate([parts[name][i] for name in train]) for i in (0, 1))
     return x, y, *parts[test]
@@ -210,12 +214,18 @@ def cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, n
         return images.reshape(-1, 3, 32, 32), labels
 
 
+@contextmanager
+def npz_file(where: Path | str, stream: Path | IO[bytes], max_bytes: int = MAX_BYTES) -> Iterator[Any]:
+    """Open an npz file. Raises UserError for damage and, before anything is unpacked, for an array of too many bytes."""
+    with reading(where), np.load(stream, allow_pickle=False) as file:
+        if (most := max((info.file_size for info in file.zip.infolist()), default=0)) > max_bytes:
+            raise UserError(f"{where}: claims {most} bytes, and an array may have at most {max_bytes} (MAX_BYTES)")
+        yield file
+
+
 def npz(path: Path, keys: list[tuple[str, ...]]) -> list[np.ndarray]:
     """Read arrays of an npz file, each by the first of its possible keys that exists. Never unpickles."""
-    with reading(path), zipfile.ZipFile(path) as archive:
-        if max((info.file_size for info in archive.infolist()), default=0) > MAX_BYTES:
-            raise UserError(f"{path}: claims more than {MAX_BYTES} bytes, the most that an array may have (MAX_BYTES)")
-    with reading(path), np.load(path, allow_pickle=False) as file:
+    with npz_file(path, path) as file:
         for names in keys:
             if not any(name in file for name in names):
                 raise UserError(f"{path}: no array {' or '.join(names)} (it holds {', '.join(file)})")

@@ -1,9 +1,11 @@
 """Readers of folders of images, decoded by Pillow, which is imported where it is used. Their UserErrors name the files.
 
-Resizing is bilinear and ignores the aspect ratio. Another version of Pillow may give other pixels, hence another identity.
+Pictures are turned as their EXIF data say, and transparent ones are laid on white. Resizing is bilinear and ignores the aspect
+ratio. Another version of Pillow may give other pixels, hence another identity.
 """
 
 import csv
+import logging
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,22 +17,37 @@ from fedrepro.core import rng
 from fedrepro.core.errors import MAX_LISTED, UserError
 from fedrepro.data.datasets._formats import Arrays, reading
 
-SUFFIXES = (".jpeg", ".jpg", ".png")
+log = logging.getLogger(__name__)
+SUFFIXES = (".jpeg", ".jpg", ".jfif", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm")
+FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # Pillow's names; others, such as EPS, start programs
+NO_PICTURES = ("thumbs.db", "desktop.ini")  # which Windows writes
 TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bits
 
 
-def folder_images(folders: Sequence[Path], faults: list[str]) -> tuple[list[Path], np.ndarray]:
-    """List the images of class folders; folder i has those of class i. Append empty folders to `faults`. Returns paths in the
-    order of class, then file name, and classes (N,)."""
+def folder_images(
+    folders: Sequence[Path], faults: list[str], order: Callable[[Path], Any] | None = None
+) -> tuple[list[Path], np.ndarray]:
+    """List the images of class folders; folder i has those of class i. Append folders that are empty or hold anything else to
+    `faults`. Returns paths in the order of class, then of `order`, by default the file name, and classes (N,)."""
     paths: list[Path] = []
     counts: list[int] = []
     for folder in folders:
-        images = _images_in(folder)
-        paths += images
+        images, others = _images_in(folder)
+        paths += sorted(images, key=order)
         counts.append(len(images))
-        if not images:
-            faults.append(f"{folder}: no .jpeg, .jpg or .png in it")
+        if others:
+            faults.append(
+                f"{folder}: {len(others)} of {len(images) + len(others)} are no pictures that are read: {_named(others)}. Put "
+                f"them into this folder as {', '.join(SUFFIXES)}, or move them away"
+            )
+        elif not images:
+            faults.append(f"{folder}: no {', '.join(SUFFIXES)} in it")
     return paths, np.repeat(range(len(folders)), counts)
+
+
+def _named(paths: Sequence[Path]) -> str:
+    """Return the first few names."""
+    return ", ".join(path.name for path in paths[:MAX_LISTED]) + ", ..." * (len(paths) > MAX_LISTED)
 
 
 def table_images(
@@ -55,7 +72,8 @@ def table_images(
     elif missing := [column for column in columns if column not in rows[0]]:
         faults.append(f"{table}: no column {missing[0]}")
         rows = []
-    images = {path.stem: path for path in _images_in(folder)}
+    there = _images_in(folder)[0]
+    images = {path.stem: path for path in there}
     for name, grade in ((row[columns[0]], row[columns[1]]) for row in rows):
         if name not in images:
             faults.append(f"{folder}: no picture {name}, which {table} lists")
@@ -63,18 +81,23 @@ def table_images(
             faults.append(f"{table}: {name}: expected a class 0 to {classes - 1} (got {grade})")
         elif grades.setdefault(name, grade) != grade:
             faults.append(f"{table}: {name}: listed as class {grades[name]} and as class {grade}")
+    if unlisted := [path for path in there if path.stem not in grades or images[path.stem] != path]:
+        log.warning("%s: %d of %d pictures are not used: %s", folder, len(unlisted), len(there), _named(unlisted))
     return [images[name] for name in grades], np.array([int(grade) for grade in grades.values()], int)
 
 
-def _images_in(folder: Path) -> list[Path]:
-    """List the images in a folder by name, without hidden files; if there are none, those in a subfolder of the same name, as
-    in Kaggle's archives."""
+def _images_in(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the images in a folder by name, and what else is in it but hidden files; if there are no images, also those in a
+    subfolder of the same name, as in Kaggle's archives."""
+    images: list[Path] = []
+    others: list[Path] = []
     for place in (folder, folder / folder.name):
-        paths = place.iterdir() if place.is_dir() else ()
-        images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES and not path.name.startswith("."))
-        if images:
-            return images
-    return []
+        if place.is_dir() and not images:
+            others = [path for path in others if path != place]
+            for path in sorted(place.iterdir()):
+                if not (path.name.startswith(".") or path.name.lower() in NO_PICTURES):
+                    (images if path.suffix.lower() in SUFFIXES else others).append(path)
+    return images, others
 
 
 def raise_faults(faults: Sequence[str]) -> None:
@@ -106,13 +129,26 @@ def decode_parts(
     faults: list[str] = []
     for position, path in enumerate(paths[number] for number in order):
         try:
-            with reading(path), Image.open(path) as image:
-                resized = crop(_to_8_bits(image, path).convert(mode)).resize((size, size), Image.Resampling.BILINEAR)
+            with reading(path), Image.open(path, formats=FORMATS) as image:
+                resized = crop(_opaque(image, path).convert(mode)).resize((size, size), Image.Resampling.BILINEAR)
                 images[position] = np.asarray(resized).reshape(size, size, len(mode)).transpose(2, 0, 1)
         except UserError as error:
             faults.append(str(error))
     raise_faults(faults)
     return images[:train], labels[order[:train]], images[train:], labels[order[train:]]
+
+
+def _opaque(image: Any, path: Path) -> Any:
+    """Return a picture upright, on white where it is transparent, and with 8 bits. Raises UserError for several in one file."""
+    from PIL import Image, ImageOps
+
+    if image.format != "MPO" and getattr(image, "n_frames", 1) > 1:  # a camera's MPO holds one picture in several sizes
+        raise UserError(f"{path}: {image.n_frames} pictures in one file; save each in a file of its own")
+    image = ImageOps.exif_transpose(image)
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return _to_8_bits(image, path)
 
 
 def _to_8_bits(image: Any, path: Path) -> Any:

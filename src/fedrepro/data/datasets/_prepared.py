@@ -79,6 +79,8 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
             problem = "not all numbers are finite"
         elif any(owners.shape != y.shape or owners.dtype.kind not in "iu" for owners in owner):
             problem = f"{len(x)} images but {len(*owner)} owners, expected (N,) whole numbers"
+        elif any(owners.min() < 0 or owners.max() >= len(np.unique(arrays[4])) for owners in owner):
+            problem = "owners: expected 0, 1, 2 and so on without gaps, each with training images"
         if problem:
             raise UserError(f"{where}, {part} part: {problem}")
 

@@ -40,7 +40,7 @@ def read(raw: Path, params: Params) -> Arrays:
     faults: list[str] = []
     paths: list[Path] = []
     classes: list[np.ndarray] = []
-    for part in (TRAIN, VAL, TEST) if all((raw / folder).is_dir() for folder in VAL) else (TRAIN, TEST):
+    for part in (TRAIN, VAL, TEST) if any((raw / folder).is_dir() for folder in VAL) else (TRAIN, TEST):
         images, labels_of_part = folder_images([raw / folder for folder in part], faults)
         paths += images
         classes.append(labels_of_part)

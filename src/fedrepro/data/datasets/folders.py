@@ -1,10 +1,12 @@
 """Pictures of your own, in a folder for each class: `train/CLASS/` and `test/CLASS/` in `path`, or `CLASS/`.
 
-In the second case a random `test` share of each class is the test part, always the same. Pictures are resized to (channels,
-size, size).
+In the second case a random `test` share of each class is the test part, always the same. Classes, and pictures of a class, are
+in the order of their names, in which numbers count as numbers: 2 comes before 10. Pictures are turned upright, laid on white
+where they are transparent, and resized to (channels, size, size). What would not be read is refused, e.g. a folder `val`.
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -15,11 +17,12 @@ from pydantic import Field
 from fedrepro.config.types import Count, Frozen, Number
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data.datasets._formats import Arrays
-from fedrepro.data.datasets._image_folders import decode_parts, draw_test_part, folder_images, raise_faults
+from fedrepro.data.datasets._image_folders import SUFFIXES, decode_parts, draw_test_part, folder_images, raise_faults
 
 TITLE = "{path}"
 PIXELS, FILES, MIRROR = None, (), ()
 MODES = {1: "L", 3: "RGB"}
+NUMBER = re.compile(r"(^-?\d+(?:\.\d+)?$|\d+)")  # a whole name, which may have a sign and decimals, or digits in it
 
 
 class Params(Frozen):
@@ -66,15 +69,25 @@ def _folder(path: str) -> Path:
 
 @functools.lru_cache(maxsize=64)
 def _listing(path: str, test_share: float) -> Listing:
-    """List the pictures. Raises UserError for empty classes, or classes that differ between train and test."""
+    """List the pictures. Raises UserError for empty classes, for classes that differ between train and test, and for anything
+    that would not be read."""
     top, faults = _folder(path), list[str]()
-    split = all((top / part).is_dir() for part in ("train", "test"))
-    parts = [top / "train", top / "test"] if split else [top]
+    found = _subfolders(top)
+    split = any(_subfolders(top / name) for name in found)
+    if split and sorted(map(str.lower, found)) != ["test", "train"]:
+        raise UserError(
+            f"{top}: expected train and test, with a folder for each class, or a folder of pictures for each class (got "
+            f"{', '.join(found)}, with folders in them). Move the pictures of other parts, such as val, into train or test"
+        )
+    parts = sorted((top / name for name in found), key=lambda part: part.name.lower(), reverse=True) if split else [top]
     names = _subfolders(parts[0])
     if len(names) < 2 or any(_subfolders(part) != names for part in parts):
         got = "; ".join(f"{part}: {', '.join(_subfolders(part)) or 'none'}" for part in parts)
         raise UserError(f"{top}: expected folders of two classes or more, the same in train and test (got {got})")
-    listed = [folder_images([part / name for name in names], faults) for part in parts]
+    loose = [path for part in dict.fromkeys([top, *parts]) for path in sorted(part.glob("[!.]*"))]
+    if stray := [path for path in loose if path.suffix.lower() in SUFFIXES and not path.is_dir()]:
+        raise UserError(f"{stray[0].parent}: {len(stray)} pictures outside of the class folders, e.g. {stray[0].name}")
+    listed = [folder_images([part / name for name in names], faults, lambda path: natural(path.name)) for part in parts]
     raise_faults(faults)
     labels = np.concatenate([classes for _, classes in listed])
     test = np.arange(len(labels)) >= len(listed[0][1]) if split else draw_test_part(labels, test_share, "folders split")
@@ -82,4 +95,9 @@ def _listing(path: str, test_share: float) -> Listing:
 
 
 def _subfolders(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted((path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")), key=natural)
+
+
+def natural(name: str) -> tuple[list[str | float], str]:
+    """Return the key by which names are in order if numbers in them count as numbers."""
+    return [float(part) if place % 2 else part for place, part in enumerate(NUMBER.split(name))], name

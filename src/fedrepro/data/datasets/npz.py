@@ -1,8 +1,8 @@
 """Images of your own, in one .npz file with the arrays train_x, train_y, test_x and test_y.
 
 Images are uint8 (N, C, H, W), grey ones also (N, H, W), or float32 inputs, which need `pixel_scaling: raw`. Labels are (N,)
-from 0, with an image of each class. The arrays train_owner and test_owner, (N,) from 0, say whose an image is, for the
-partition `natural`; class_names, (classes,) of text, names the classes, which may then lack images.
+from 0, with an image of each class. The arrays train_owner and test_owner, (N,) from 0 without gaps, say whose an image is, for
+the partition `natural`; class_names, (classes,) of text, names the classes, which may then lack images. Others are refused.
 """
 
 import functools
@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.config.types import Frozen, InputFile, read_input
+from fedrepro.config.types import MAX_FILE, Frozen, InputFile, read_input
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets import _prepared
-from fedrepro.data.datasets._formats import Arrays, reading
+from fedrepro.data.datasets._formats import Arrays, npz_file
 
 TITLE = "{file[path]}"
 PIXELS, FILES, MIRROR = None, (), ()
+NAMES = "class_names"
 
 
 class Params(Frozen):
@@ -69,15 +70,22 @@ def read(raw: Path, params: Params) -> Arrays:
 
 def _load(path: str, digest: str) -> tuple[Arrays, tuple[str, ...]]:
     """Return the arrays and the names of the classes. Raises UserError, which names the file, if they are no data set."""
-    with reading(path), np.load(io.BytesIO(read_input(path, digest)), allow_pickle=False) as file:
-        if missing := [name for name in _prepared.KEYS[:4] if name not in file]:
+    with npz_file(path, io.BytesIO(read_input(path, digest)), MAX_FILE) as file:
+        keys = _prepared.KEYS[: 6 if set(_prepared.KEYS[4:]) & set(file) else 4]
+        if missing := [name for name in keys if name not in file]:
             there = ", ".join(file) or "nothing"
-            raise UserError(f"{path}: {missing[0]}: no such array. Save {', '.join(_prepared.KEYS[:4])} (got {there})")
-        keys = _prepared.KEYS if _prepared.KEYS[4] in file and _prepared.KEYS[5] in file else _prepared.KEYS[:4]
+            raise UserError(f"{path}: {missing[0]}: no such array. Save {', '.join(keys)} (got {there})")
+        if unknown := sorted(set(file) - {*keys, NAMES}):
+            known = ", ".join([*_prepared.KEYS, NAMES])
+            raise UserError(f"{path}: {unknown[0]}: unknown array. Leave it out, or choose its name from {known}")
         arrays = tuple(_with_channels(file[name]) if name in _prepared.IMAGES else file[name] for name in keys)
-        names = tuple(map(str, file["class_names"])) if "class_names" in file else None
+        names = file.get(NAMES)
     real = arrays[0].dtype == np.float32
-    names = names or tuple(map(str, range(_prepared.count_classes(path, arrays[1], arrays[3]))))
+    if names is None:
+        names = np.arange(_prepared.count_classes(path, arrays[1], arrays[3])).astype(str)
+    elif names.ndim != 1 or names.dtype.kind != "U" or len(set(names)) < len(names):
+        raise UserError(f"{path}: {NAMES}: {names.dtype} {names.shape}, expected (classes,) different texts")
+    names = tuple(map(str, names))
     _prepared.check(path, arrays, len(names), real, arrays[0].shape[1:])
     return arrays, names
 

@@ -19,6 +19,7 @@ from fedrepro.data.datasets.base import LabelledSubset
 from fedrepro.data.partitions import _test_parts
 
 PARTS = ("train", "test")
+MAX_BYTES = 1 << 26  # of the file: a line for each of some millions of images
 
 
 class Row(NamedTuple):
@@ -37,17 +38,14 @@ class Params(Frozen):
 
 
 def check_extent(params: Params, train: int, test: int) -> None:
-    """Raise UserError for images that the data set does not have, and for clients without training images."""
+    """Raise UserError for images that the data set does not have, and for another number of clients than the file's."""
     for part, count in zip(PARTS, (train, test), strict=True):
         for row in _listed(params.file)[part]:
             if row.image >= count:
                 problem = f"image {row.image}: the data set has {count} {part} images, 0 to {count - 1}"
                 raise UserError(f"{params.file.path}: line {row.line}: {problem}")
-    clients = {row.client for row in _listed(params.file)["train"]}
-    if missing := sorted(set(range(max(clients) + 1)) - clients):
-        raise UserError(f"{params.file.path}: client {missing[0]} has no train images. Number clients from 0, without gaps")
-    if len(clients) != params.clients:
-        raise UserError(f"partition listed: clients: {params.file.path} lists {len(clients)} (got {params.clients})")
+    if (clients := _count({"file": params.file})) != params.clients:
+        raise UserError(f"partition listed: clients: {params.file.path} lists {clients} (got {params.clients})")
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
@@ -78,11 +76,14 @@ def _listed(file: Any) -> dict[str, list[Row]]:
 
 @functools.lru_cache(maxsize=8)
 def _rows(path: str, digest: str) -> dict[str, list[Row]]:
-    """Return the rows of each part. Raises UserError, with the line, for what is no row and for an image that occurs twice."""
+    """Return the rows of each part. Raises UserError, with the line, for what is no row, for an image that occurs twice and for
+    a client without training images."""
     rows: dict[str, list[Row]] = {part: [] for part in PARTS}
     first: dict[tuple[str, int], int] = {}
+    if len(content := read_input(path, digest)) > MAX_BYTES:
+        raise UserError(f"{path}: {len(content)} bytes, of which at most {MAX_BYTES} are read. Write a line for each image")
     with reading(path):
-        table = csv.reader(read_input(path, digest).decode("utf-8-sig").splitlines())
+        table = csv.reader(content.decode("utf-8-sig").splitlines())
         if (header := next(table, [])) not in (["client", "image"], ["client", "image", "part"]):
             raise UserError(f"{path}: line 1: expected client,image or client,image,part (got {','.join(header)[:60]})")
         for cells in filter(None, table):
@@ -95,4 +96,9 @@ def _rows(path: str, digest: str) -> dict[str, list[Row]]:
             rows[part].append(Row(table.line_num, int(client), int(image)))
     if not rows["train"]:
         raise UserError(f"{path}: no train images")
+    clients = sorted({row.client for row in rows["train"]})
+    without = [place for place, client in enumerate(clients) if place != client][:1]
+    without += [row.client for row in rows["test"] if row.client > clients[-1]][:1]
+    if without:
+        raise UserError(f"{path}: client {without[0]} has no train images. Number clients from 0, without gaps")
     return rows
