@@ -1,6 +1,8 @@
 """Fetching over HTTP, from a local server that breaks off, is busy, refuses or is silent."""
 
 import functools
+import hashlib
+import io
 import itertools
 import json
 import os
@@ -8,13 +10,16 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
 from fedrepro.data.source_label import format_label
+from fedrepro.models import resnet50
 from support.files import IMAGES, cifar10_files, declare, leftovers, md5, mnist_files, write_all
 
 
@@ -228,3 +233,38 @@ def test_files_of_a_mirror_give_way_to_the_official_release(release, tmp_path):
     meta = datasets.prepare("mnist", raw, out)
     assert meta["train"] == 20 and meta["official"]
     assert json.loads((raw / "mnist" / "source.json").read_text())["source"] == "official"
+
+
+@pytest.fixture
+def weights(server, tmp_path, monkeypatch):
+    """Serve two weights in place of torchvision's. Return where torch's cache has the file."""
+    torch.save({"conv1.weight": torch.ones(2)}, buffer := io.BytesIO())
+    monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(buffer.getvalue()).hexdigest())
+    monkeypatch.setattr(resnet50, "imagenet_weights", lambda: SimpleNamespace(url=f"{server.url}/weights.pth"))
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    server.files = {"/weights.pth": buffer.getvalue()}
+    return tmp_path / "hub/checkpoints/weights.pth"
+
+
+def test_imagenet_weights_are_downloaded_once(server, weights):
+    for _ in range(2):
+        assert torch.equal(resnet50.load_imagenet_weights()["conv1.weight"], torch.ones(2))
+    assert len(server.log) == 1 and weights.is_file()
+
+
+@pytest.mark.parametrize(("pieces", "words"), [
+    (None, "HTTP 404.*pretrained: false"), ("pipe", "weights.pth: not a file"),
+    (itertools.chain(answer("200 OK"), ENDLESS), "more than 1048576 bytes.*pretrained: false"),
+])  # fmt: skip
+def test_imagenet_weights_that_cannot_be_had(pieces, words, server, weights, monkeypatch):
+    monkeypatch.setattr(_download, "MAX_BYTES", 1 << 20)
+    weights.parent.mkdir(parents=True)
+    if pieces == "pipe":
+        os.mkfifo(weights)
+    elif pieces:
+        server.answers["/weights.pth"] = lambda: pieces
+    else:
+        server.files.clear()
+    with pytest.raises(UserError, match=words):
+        resnet50.load_imagenet_weights()
+    assert not weights.is_file() and not leftovers(weights.parent)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import get_args
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 import torch
@@ -516,25 +514,6 @@ def test_a_cached_file_is_read_only_if_it_is_the_release(cached, monkeypatch):
     with pytest.raises(pickle.UnpicklingError):
         resnet50.load_imagenet_weights()
     assert not cached.with_name("executed").exists()
-
-
-def test_imagenet_weights_are_downloaded_once(cached, tmp_path, monkeypatch):
-    torch.save({"conv1.weight": torch.ones(2)}, source := tmp_path / "source")
-    monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(source.read_bytes()).hexdigest())
-    monkeypatch.setattr(torch.hub, "urlopen", lambda request: urlopen(source.as_uri()))
-    for _ in range(2):
-        assert torch.equal(resnet50.load_imagenet_weights()["conv1.weight"], torch.ones(2))
-        source.unlink(missing_ok=True)
-
-
-@pytest.mark.parametrize("error", [URLError("no route"), OSError("disk full"), RuntimeError("invalid hash value")])
-def test_imagenet_weights_that_cannot_be_downloaded(error, cached, monkeypatch):
-    def refuse(*_, **__):
-        raise error
-
-    monkeypatch.setattr(torch.hub, "download_url_to_file", refuse)
-    with pytest.raises(UserError, match="model resnet50: pretrained: .*pretrained: false"):
-        build("resnet50", (3, 64, 64), pretrained=True)
 
 
 def test_a_broken_torchvision_is_one_message(monkeypatch):

@@ -39,7 +39,8 @@ def test_no_circle_between_files():
 FLOORS = (
     {"core"},
     {"config"},
-    {"data", "models"},
+    {"data"},
+    {"models"},
     {"algorithms", "runs"},
     {"training"},
     {"studies"},

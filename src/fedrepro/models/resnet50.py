@@ -10,11 +10,9 @@ stages      number of bottleneck blocks in each stage; only ResNet50's numbers h
 
 import hashlib
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from urllib.error import URLError
 
 import torch
 from pydantic import model_validator
@@ -22,6 +20,8 @@ from torch import Tensor, nn
 
 from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import check_regular, single_process
+from fedrepro.data.datasets._download import NotFound, download
 from fedrepro.models._blocks import Block, Head, Shape
 from fedrepro.models._net import Net
 from fedrepro.models.base import BaseParams
@@ -119,13 +119,15 @@ def load_imagenet_weights() -> dict[str, Tensor]:
     Raises UserError if the download fails, or if the file in the cache has another checksum."""
     url = imagenet_weights().url
     path = Path(torch.hub.get_dir(), "checkpoints", url.rpartition("/")[2])
+    check_regular(path)
     try:
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            torch.hub.download_url_to_file(url, str(path), SHA256, progress=False)
+            with single_process(path.with_name(f".{path.name}.lock")):
+                if not path.exists():  # another process may have come first
+                    download((url,), path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except (URLError, HTTPException, OSError, RuntimeError) as error:
+    except (NotFound, OSError) as error:
         raise UserError(
             f"model resnet50: pretrained: cannot get the ImageNet weights from {url} ({error}); put that file into "
             f"{path.parent}, or set pretrained: false"

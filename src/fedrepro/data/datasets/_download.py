@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedrepro.core import files
 from fedrepro.core.errors import masked
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,7 @@ ATTEMPTS = 3  # per address
 BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
-MAX_BYTES = 1 << 30  # of one file: twice the largest of any data set here
+MAX_BYTES = files.MAX_BYTES  # of one file: twice the largest of any data set here
 WINDOW, MIN_BYTES = 60.0, 60 << 10  # in every so many seconds so many bytes have to arrive: 1 KiB/s
 
 
