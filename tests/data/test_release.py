@@ -69,22 +69,68 @@ def test_a_damaged_declaration(text, mirror, tmp_path):
         provide(tmp_path, mirror)
 
 
-def test_a_urls_declaration_is_fetched_by_jobs_and_stored(server, mirror, tmp_path, monkeypatch):
+def test_a_urls_declaration_is_fetched_before_runs_get_names_and_stored(server, mirror, tmp_path, monkeypatch):
     pixels = declare(mirror)
     server.files = {f"/mnist/{name}": data for name, data in mnist_files().items()}
     server.files["/release.json"] = (mirror / "release.json").read_bytes()
     raw, out = tmp_path / "raw", tmp_path / "out"
-    assert datasets.identify("mnist", raw, out, server.url) == mnist.PIXELS and not server.log  # planned so
-    with pytest.raises(UserError, match=r"/release\.json: changed what it declares\. Start the same command again"):
-        provide(tmp_path, server.url)
+    assert datasets.planned_identity("mnist", raw, out, server.url) is None and not server.log
     assert datasets.identify("mnist", raw, out, server.url) == pixels and len(server.log) == 1
     assert provide(tmp_path, server.url)["identity"] == pixels
+    (raw / "mnist" / "source.json").unlink()
+    server.files["/release.json"] = json.dumps({"mnist": OTHER}).encode()
+    with pytest.raises(UserError, match=r"/release\.json: changed what it declares\. Start the same command again"):
+        datasets.fetch("mnist", raw, server.url)
     monkeypatch.setattr(_release, "MAX_BYTES", 10)
     server.files["/release.json"] = b"{" + b" " * 20
-    (raw / "mnist" / "source.json").unlink()
     with pytest.raises(UserError, match="changed what it declares"):  # one that is too large is none
         datasets.fetch("mnist", raw, server.url)
     monkeypatch.undo()
     with pytest.raises(UserError, match="damaged"):
         datasets.fetch("mnist", raw, server.url)
     assert datasets.planned_identity("mnist", raw, tmp_path / "other", server.url) is None  # what is damaged is not kept
+
+
+def test_a_url_without_a_declaration_has_the_official_release(server, tmp_path):
+    assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", server.url) == mnist.PIXELS
+    assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", server.url) == mnist.PIXELS and len(server.log) == 1
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize("change", ["another mirror", "another URL", "other files", "another name"])
+def test_what_the_mirror_of_today_declares_is_used(change, prepared, server, mirror, tmp_path):
+    """Prepared data, and fetched ones that were not prepared, are replaced, and all is known before the data are fetched."""
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    declare(mirror)
+    datasets.provide("mnist", raw, out, str(mirror)) if prepared else datasets.fetch("mnist", raw, str(mirror))
+    other = tmp_path / "other" if change == "another mirror" else mirror
+    changed = mnist_files(train=30 if change != "another name" else 20)
+    (other / "mnist").mkdir(parents=True, exist_ok=True)
+    write_all(other / "mnist", changed)
+    write(other, mnist={"release": "new", "pixels": (pixels := declare(other))})
+    given = str(other)
+    if change == "another URL":
+        given = server.url
+        server.files = {f"/mnist/{name}": data for name, data in changed.items()}
+        server.files["/release.json"] = (other / "release.json").read_bytes()
+    assert datasets.identify("mnist", raw, out, given) == datasets.planned_identity("mnist", raw, out, given) == pixels
+    meta = provide(tmp_path, given)
+    assert (meta["identity"], meta["release"], meta["train"]) == (pixels, "new", 20 if change == "another name" else 30)
+    asked = len(server.log)
+    assert provide(tmp_path, given) == meta and len(server.log) == asked  # once
+
+
+def test_a_copy_gives_way_to_a_mirror_of_the_official_release(mirror, tmp_path, monkeypatch):
+    """And stays where that mirror is gone or its files are the same."""
+    declare(mirror)
+    copy = provide(tmp_path, mirror)
+    official = tmp_path / "official"
+    write_all(official, {})
+    write_all(official / "mnist", mnist_files(train=30))
+    with pytest.raises(UserError, match="not declared, though the files are not the official release"):
+        provide(tmp_path, official)
+    monkeypatch.setattr(mnist, "PIXELS", declare(official))
+    (official / "release.json").unlink()
+    assert datasets.planned_identity("mnist", tmp_path / "raw", tmp_path / "out", str(official)) == mnist.PIXELS
+    assert provide(tmp_path, official)["official"] and copy["identity"] != mnist.PIXELS
+    assert provide(tmp_path, tmp_path / "gone")["official"]

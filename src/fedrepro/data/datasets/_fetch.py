@@ -17,7 +17,7 @@ from fedrepro.core import files
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.core.files import read_json, write_json
 from fedrepro.data.datasets import _release
-from fedrepro.data.datasets._download import NotFound, Unresponsive, download, md5_of
+from fedrepro.data.datasets._download import MAX_BYTES, NotFound, Unresponsive, download, md5_of
 from fedrepro.data.datasets._release import is_url
 
 STAMP = "source.json"
@@ -81,12 +81,37 @@ def files_folder(folder: Path, stamp: dict) -> Path:
 
 
 def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
-    """Return whether the raw files are there. Without a mirror, files that came from one do not count, unless they are the
-    official release's, byte for byte."""
+    """Return whether the raw files are there. Those of a mirror count only if today's mirror declares the same, or if they are
+    the official release's, byte for byte."""
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
         return False
-    return bool(mirror) or stamp["source"] != "mirror" or has_official_files(module, stamp)
+    if stamp["source"] != "mirror" or has_official_files(module, stamp):
+        return True
+    return bool(mirror) and _declared(folder.parent, mirror) in (None, stamp.get("releases"))
+
+
+def _declared(raw: Path, mirror: str) -> dict[str, dict[str, str]] | None:
+    releases = _release.declared(raw, mirror)
+    return None if releases is None else {key: entry.model_dump() for key, entry in releases.items()}
+
+
+def ask_mirror(raw: Path, mirror: str) -> None:
+    """Fetch the declaration of a URL. Raises UserError if it has changed, or without an answer."""
+    with _asked_once(mirror):
+        _release.fetch_declaration(raw, mirror)
+
+
+@contextmanager
+def _asked_once(mirror: str) -> Iterator[None]:
+    """Turn an Unresponsive in the block into a UserError, at once if this process has waited for the mirror before."""
+    if mirror in _unresponsive_mirrors:
+        raise UserError(_unresponsive_mirrors[mirror])
+    try:
+        yield
+    except Unresponsive as error:
+        _unresponsive_mirrors[mirror] = f"data mirror {mirror}: {error}. Run it again when the mirror answers"
+        raise UserError(_unresponsive_mirrors[mirror]) from None
 
 
 def folders(module: ModuleType) -> tuple[str, ...]:
@@ -132,8 +157,7 @@ def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
         (folder / name).unlink(missing_ok=True)  # of another layout or source: no checksum covers it
     stamp = {"source": "mirror" if mirror else "official", "files": fetched}
     if mirror:
-        releases = _release.declared(folder.parent, mirror) or {}
-        stamp["releases"] = {key: entry.model_dump() for key, entry in releases.items()}
+        stamp["releases"] = _declared(folder.parent, mirror) or {}
     write_json(folder / STAMP, stamp)
 
 
@@ -205,11 +229,9 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
 
     Raises DataUnavailable if a folder has only other data sets, UserError if there is no such folder or a URL has nothing.
     """
-    if mirror in _unresponsive_mirrors:
-        raise UserError(_unresponsive_mirrors[mirror])
     missing: list[str] = []  # the first absent file of each layout
     copied: list[Path] = []
-    try:
+    with _asked_once(mirror):
         _release.fetch_declaration(folder.parent, mirror)
         for layout in layouts:
             try:
@@ -223,9 +245,6 @@ def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str
                 missing.append(str(error))
                 while copied:
                     copied.pop().unlink(missing_ok=True)
-    except Unresponsive as error:
-        _unresponsive_mirrors[mirror] = f"data mirror {mirror}: {error}. Run it again when the mirror answers"
-        raise UserError(_unresponsive_mirrors[mirror]) from None
     raise _incomplete_mirror(mirror, missing)
 
 
@@ -248,5 +267,7 @@ def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     source = _in_mirror(mirror, part)
     if not source.is_file():
         raise NotFound(f"{source} is not there")
+    if source.stat().st_size > MAX_BYTES:
+        raise NotFound(f"{source} has more than {MAX_BYTES} bytes (MAX_BYTES)")
     with files.atomic_write(target) as copy:
         shutil.copyfile(source, copy)

@@ -44,21 +44,21 @@ def declared(raw: Path, mirror: str) -> dict[str, Release] | None:
 
 
 def fetch_declaration(raw: Path, mirror: str) -> None:
-    """Download and store the declaration of a URL. Raises UserError if it is not the one with which runs were planned,
-    Unresponsive without an answer."""
+    """Download and store the declaration of a URL, without one that it declares nothing. Raises UserError if it is not the one
+    with which runs were planned, Unresponsive without an answer."""
     if not is_url(mirror):
         return
     path = declaration_path(raw, mirror)
     with files.single_process(path.with_name(f".{path.name}.lock")):  # all data sets share the file
-        previous = declared(raw, mirror) or {}
+        previous = declared(raw, mirror)
         try:
             download((f"{mirror.rstrip('/')}/{NAME}",), path, max_bytes=MAX_BYTES)
         except Unresponsive:
             raise
         except NotFound:
-            path.unlink(missing_ok=True)
+            files.write_json(path, {})
         try:
-            changed = (declared(raw, mirror) or {}) != previous
+            changed = previous not in (None, declared(raw, mirror))
         except UserError:
             path.unlink()
             raise

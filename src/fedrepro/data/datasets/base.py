@@ -220,18 +220,18 @@ def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetch and prepare a data set unless it is prepared, and prepare it again if it is outdated; one process at a time. Raises
+    """Fetch and prepare a data set unless it is prepared, and again if it is outdated; one process at a time. Raises
     UserError."""
-    if (out / META).exists() and not _outdated(choice, raw, out):
+    _ask_mirror(choice, raw, mirror)
+    if (out / META).exists() and not _outdated(choice, raw, out, mirror):
         return
     with _fetch.user_errors(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
-        if not (out / META).exists():
+        changed, missing = _has_changed(choice, raw) or not _is_as_declared(choice, raw, out, mirror), not (out / META).exists()
+        if changed:
+            _fetch.delete_stamp(raw_folder(choice, raw))
+        if changed or missing:
             fetch(choice, raw, mirror)
-            prepare(choice, raw, out)
-        elif _outdated(choice, raw, out):
-            if _has_changed(choice, raw):
-                (raw_folder(choice, raw) / _fetch.STAMP).unlink()
-                fetch(choice, raw, mirror)
+        if changed or missing or _outdated(choice, raw, out, mirror):
             prepare(choice, raw, out)
 
 
@@ -239,7 +239,6 @@ def load(out: Path) -> Dataset:
     """Load what `prepare` wrote to `out`. Raises UserError if it is missing or damaged."""
     import torch  # not needed to partition data, which takes their labels alone
 
-    files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, _prepared.KEYS)
     train_x, train_y, test_x, test_y = (torch.from_numpy(arrays[name]) for name in _prepared.KEYS[:4])
     owners = (arrays.get(name) for name in _prepared.KEYS[4:])
@@ -248,7 +247,6 @@ def load(out: Path) -> Dataset:
 
 def labels(out: Path) -> DatasetLabels:
     """Load the labels of what `prepare` wrote to `out`. Raises UserError if it is missing or damaged."""
-    files.check_regular(out / _prepared.ARRAYS, _prepared.PREPARE_AGAIN)
     meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
     train = LabelledSubset(arrays["train_y"], meta["classes"], arrays.get("train_owner"))
     test = LabelledSubset(arrays["test_y"], meta["classes"], arrays.get("test_owner"))
@@ -258,23 +256,25 @@ def labels(out: Path) -> DatasetLabels:
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
     """Return the identity of the data that `prepare` wrote or will write to `prepared`. If only the data themselves tell it
     (see `is_identified`), they are fetched or drawn, and prepared. Raises UserError."""
+    _ask_mirror(choice, raw, mirror)
     if not is_identified(choice, raw, prepared, mirror):
         provide(choice, raw, prepared, mirror)
-    identity = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
+    identity = planned_identity(choice, raw, prepared, mirror)
     assert identity is not None  # known before, or of what is prepared now
     return identity
 
 
 def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
     """Return whether the identity is known without preparing anything, and is not that of outdated data."""
-    identity = planned_identity(choice, raw, prepared, mirror) or pinned(choice)
-    return identity is not None and not _outdated(choice, raw, prepared)
+    known = planned_identity(choice, raw, prepared, mirror) is not None
+    return known and not _outdated(choice, raw, prepared, mirror)
 
 
 def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
-    """Return the identity of what is prepared, else as the mirror declares it, else the pinned one; None if there is none of
-    these. Nothing is fetched or prepared."""
-    if (meta := files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)) is not None:
+    """Return the identity of what is prepared, unless the mirror declares other data, else as the mirror declares it, else the
+    pinned one; None if there is none of these. Nothing is fetched or prepared."""
+    meta = files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)
+    if meta is not None and _is_as_declared(choice, raw, prepared, mirror):
         return meta["identity"]
     releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else {}
     if releases is None:
@@ -288,9 +288,30 @@ def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) 
         _fetch.check_available(registry.find("datasets", origin(choice)), raw_folder(choice, raw), mirror)
 
 
-def _outdated(choice: Choice | str, raw: Path, prepared: Path) -> bool:
-    """Return whether other code read or drew the prepared data, or the user's own files have changed since; False if they
-    cannot be prepared again, without raw files or in a folder that is not writable."""
+def _ask_mirror(choice: Choice | str, raw: Path, mirror: str | None) -> None:
+    """Fetch what a URL declares, if that is not known."""
+    if mirror and _module(choice)[0].FILES and _release.declared(raw, mirror) is None:
+        _fetch.ask_mirror(raw, mirror)
+
+
+def _is_as_declared(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None) -> bool:
+    """Return whether the prepared data, else the fetched ones, are what the mirror declares today. True if nothing is here, or
+    if the declaration is not known."""
+    releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else None
+    if releases is None:
+        return True
+    declared = releases[key(choice)].model_dump() if key(choice) in releases else None
+    if meta := files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN):
+        return declared == (meta.get("release") and {"release": meta["release"], "pixels": meta["identity"]})
+    stamp = files.read_json(raw_folder(choice, raw) / _fetch.STAMP)
+    return stamp is None or stamp.get("releases", {}).get(key(choice)) == declared
+
+
+def _outdated(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None) -> bool:
+    """Return whether other code read or drew the prepared data, or the user's own files have changed since, or the mirror
+    declares something else; False if they cannot be prepared again, without raw files or in a folder that is not writable."""
+    if not _is_as_declared(choice, raw, prepared, mirror):
+        return True
     meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
     if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _has_changed(choice, raw):
         return False
