@@ -81,19 +81,12 @@ def files_folder(folder: Path, stamp: dict) -> Path:
 
 
 def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
-    """Return whether the raw files are there. Those of a mirror count only if today's mirror declares the same, or if they are
-    the official release's, byte for byte."""
+    """Return whether the raw files are there. Without a mirror, files that came from one do not count, unless they are the
+    official release's, byte for byte."""
     stamp = read_json(folder / STAMP, "source", "files")
     if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
         return False
-    if stamp["source"] != "mirror" or has_official_files(module, stamp):
-        return True
-    return bool(mirror) and _declared(folder.parent, mirror) in (None, stamp.get("releases"))
-
-
-def _declared(raw: Path, mirror: str) -> dict[str, dict[str, str]] | None:
-    releases = _release.declared(raw, mirror)
-    return None if releases is None else {key: entry.model_dump() for key, entry in releases.items()}
+    return bool(mirror) or stamp["source"] != "mirror" or has_official_files(module, stamp)
 
 
 def ask_mirror(raw: Path, mirror: str) -> None:
@@ -157,7 +150,8 @@ def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
         (folder / name).unlink(missing_ok=True)  # of another layout or source: no checksum covers it
     stamp = {"source": "mirror" if mirror else "official", "files": fetched}
     if mirror:
-        stamp["releases"] = _declared(folder.parent, mirror) or {}
+        releases = _release.declared(folder.parent, mirror) or {}
+        stamp["releases"] = {key: entry.model_dump() for key, entry in releases.items()}
     write_json(folder / STAMP, stamp)
 
 

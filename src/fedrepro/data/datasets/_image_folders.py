@@ -5,6 +5,7 @@ ratio. Another version of Pillow may give other pixels, hence another identity.
 """
 
 import csv
+import io
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrepro.core import rng
+from fedrepro.core import files, rng
 from fedrepro.core.errors import MAX_LISTED, UserError
 from fedrepro.data.datasets._formats import Arrays, reading
 
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 SUFFIXES = (".jpeg", ".jpg", ".jfif", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm")
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # Pillow's names; others, such as EPS, start programs
 NO_PICTURES = ("thumbs.db", "desktop.ini")  # which Windows writes
+MAX_TABLE = 1 << 26  # bytes: a line for each of some millions of images
 TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bits
 
 
@@ -62,8 +64,9 @@ def table_images(
     """
     grades: dict[str, str] = {}
     try:
-        with reading(table), table.open(encoding="utf-8-sig", newline="") as file:  # with Excel's byte order mark or without
-            rows = [row for row in csv.DictReader(file) if any(row.values())]
+        with reading(table):
+            text = io.StringIO(files.read_file(table, max_bytes=MAX_TABLE).decode("utf-8-sig"), newline="")  # with Excel's mark
+            rows = [row for row in csv.DictReader(text) if any(row.values())]
     except UserError as error:
         faults.append(str(error))
         return [], np.empty(0, int)

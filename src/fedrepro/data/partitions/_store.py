@@ -13,7 +13,6 @@ import numpy as np
 from fedrepro.config.params import PartitionConfig, RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import check_regular
 from fedrepro.data.datasets._formats import reading
 from fedrepro.data.datasets.base import Dataset, DatasetLabels
 from fedrepro.data.partitions import base
@@ -28,7 +27,6 @@ def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, 
     if not path.exists():
         base.save(drawn, path)
         return drawn
-    check_regular(path, DRAW_AGAIN)
     with reading(path, DRAW_AGAIN):
         stored = base.load(path)
     if not all(_equal(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
