@@ -3,6 +3,7 @@
 docs/results.md describes the columns.
 """
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["claims", "curves", "paper_curves", "plot", "runs", "targets", "verdicts"]
 
+TEXT = ("series", "run", "block")  # columns of a CSV file that are not numbers
+
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def frame(rows: list[dict[str, Any]], columns: list[str] | None = None) -> "pandas.DataFrame":
+    """Return rows as a frame whose columns have numpy's types; what is missing is NaN."""
+    import pandas
+
+    made = pandas.DataFrame(rows, columns=columns)
+    return made.where(made.notna(), math.nan).infer_objects()
 
 
 def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
@@ -48,7 +59,7 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str 
         settings = pandas.json_normalize(series["config"]).to_dict("records")[0] if "config" in series else {}
         settings = {f"settings.{key}": value for key, value in settings.items() if key != "seed"}
         rows += [{"series": label} | run | settings for run in series["runs"]]
-    return pandas.DataFrame(rows, columns=None if rows else ["series", "seed", "run", "status"]).convert_dtypes()
+    return frame(rows, None if rows else ["series", "seed", "run", "status"])
 
 
 def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
@@ -61,8 +72,9 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | st
     import pandas
 
     path = _gathered(paper, experiment, scale, reports, "csv")
-    missing = {"keep_default_na": False, "na_values": ["", "nan"]}  # a series may be called None
-    return pandas.read_csv(path, dtype={"series": "string", "run": "string"}, **missing)
+    numbers = [column for column in pandas.read_csv(path, nrows=0) if column not in TEXT]
+    missing = {"keep_default_na": False, "na_values": dict.fromkeys(numbers, ["", "nan"])}  # a series may be called None or nan
+    return pandas.read_csv(path, dtype=dict.fromkeys(TEXT, str), **missing)
 
 
 def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
@@ -74,8 +86,6 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """
-    import pandas
-
     from fedrepro.report import artifacts
 
     path = _verdicts_file(paper, scale, reports)
@@ -83,7 +93,7 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
         if reports is None:
             _paper(paper, scale=scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return pandas.DataFrame(read_records(path), columns=artifacts.VERDICT_FIELDS).convert_dtypes()
+    return frame(read_records(path), [*artifacts.VERDICT_FIELDS])
 
 
 def _verdicts_file(paper: str, scale: str, reports: Path | str | None) -> Path:
@@ -162,6 +172,8 @@ def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame
 
 def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | None = None) -> "Figure":
     """Return a figure as the pipeline draws it. Arguments and errors are those of `runs`."""
+    import matplotlib
+
     from fedrepro.report.figures import _layout
     from fedrepro.report.inputs.gathered import LazyResults
     from fedrepro.report.paper import paper_data, read_curves
@@ -170,8 +182,11 @@ def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | No
     if figure not in spec.figures:
         raise unknown_name("figure", figure, spec.figures)
     files = [_gathered(paper, source, scale, reports, "json") for source in spec.sources([figure])]
-    _layout.set_print_style()
-    return _layout.compose(spec.figures[figure], paper_data(spec, LazyResults(files[0].parent), read_curves(spec)))
+    with matplotlib.rc_context():
+        _layout.set_print_style()
+        drawing = _layout.compose(spec.figures[figure], paper_data(spec, LazyResults(files[0].parent), read_curves(spec)))
+        drawing.draw_without_rendering()  # ticks take their style when they are drawn first
+    return drawing
 
 
 def _params(**overrides: Any) -> "Params":

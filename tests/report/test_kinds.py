@@ -176,7 +176,6 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
 def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
     found = spec.paper_data(paper, {name: unfinished(own, label) for name, own in results.items()}, {})
     for key, figure in paper.figures.items():
-        _layout.plt.close("all")
         picture = pictured(paper, found, key)
         names = [text.get_text() for legend in picture.legends for text in legend.get_texts()]
         assert label not in names, key
@@ -188,7 +187,6 @@ def test_a_series_that_is_not_finished_is_left_out(label, paper, results):
 def test_nothing_overlaps(paper, evidence):
     """Panels, their labels and the legend do not overlap and are inside the page."""
     for key in paper.figures:
-        _layout.plt.close("all")
         picture = pictured(paper, evidence, key)
         boxes = [axes.get_tightbbox() for axes in picture.axes] + [legend.get_window_extent() for legend in picture.legends]
         for place, box in enumerate(boxes):
@@ -238,17 +236,18 @@ def test_a_legend_lists_references_after_the_series(paper, evidence):
 )
 def test_a_legend_has_as_many_columns_as_fit(name, columns):
     _layout.set_print_style()
-    picture, axes = _layout.plt.subplots(figsize=(_layout.COLUMN_WIDTH, 2), layout="constrained")
+    picture = _layout.new_figure(_layout.COLUMN_WIDTH, 2)
+    axes = picture.subplots()
     for number in range(6):
         axes.plot([0, 1], label=f"{name} {number}")
     _layout.add_legend(picture, 1)
     [legend] = picture.legends
     assert legend._ncols == columns and legend.get_window_extent().width <= picture.bbox.width
-    _layout.plt.close(picture)
 
 
 def test_a_series_unfinished_in_one_panel_only_is_named_once():
-    picture, panels = _layout.plt.subplots(1, 2)
+    picture = _layout.new_figure(6, 4)
+    panels = picture.subplots(1, 2)
     for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
         panel.plot([], [], label=waits + UNFINISHED_SUFFIX, gid=waits)
@@ -261,7 +260,6 @@ def test_a_series_unfinished_in_one_panel_only_is_named_once():
         "FedProx",
         "FedProx" + UNFINISHED_SUFFIX,
     ]
-    _layout.plt.close(picture)
 
 
 def test_a_panel_with_a_name_needs_no_kind(tmp_path):
@@ -275,13 +273,12 @@ def test_a_panel_with_a_name_needs_no_kind(tmp_path):
 ])  # fmt: skip
 def test_a_shared_scale_cuts_nothing_off_and_prints_its_numbers_once(scales, shared):
     """Where each panel has a scale of its own, each has its numbers."""
-    picture, axes = _layout.plt.subplots(1, 2, squeeze=False)
+    axes = _layout.new_figure(6, 4).subplots(1, 2, squeeze=False)
     for panel, limits in zip(axes[0], scales, strict=True):
         panel.set(ylabel="accuracy", ylim=limits)
     _layout.share_labels(axes)
     assert [panel.get_ylim() for panel in axes[0]] == (shared or list(scales))
     assert [panel.yaxis.get_tick_params()["labelleft"] for panel in axes[0]] == [True, shared is None]
-    _layout.plt.close(picture)
 
 
 def test_a_sweep_of_one_method_has_the_methods_style(paper, evidence):
@@ -834,7 +831,8 @@ def test_a_matplotlibrc_changes_no_figure(paper, results, tmp_path):
 
 
 def test_a_dollar_in_a_name_is_no_mathematics():
-    figure, axes = _layout.plt.subplots()
+    figure = _layout.new_figure(6, 4)
+    axes = figure.subplots()
     axes.set(xscale="log", title="cost $a$ or $b$", ylabel="$y$")
     axes.plot([1, 1000], [1, 2], label="$x_1$")
     legend = axes.legend()
@@ -842,4 +840,3 @@ def test_a_dollar_in_a_name_is_no_mathematics():
     assert not any(text.get_parse_math() for text in (axes.title, axes.yaxis.label, *legend.get_texts()))
     figure.canvas.draw()
     assert all(text.get_parse_math() for text in axes.get_xticklabels()) and "10^" in axes.get_xticklabels()[2].get_text()
-    _layout.plt.close(figure)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy
 import pandas
 import pytest
 
@@ -49,12 +50,15 @@ def test_curves_have_types_and_all_seeds(gathered):
     )
 
 
-def test_a_series_may_be_called_none(tmp_path):
+@pytest.mark.parametrize("name", ["None", "nan", "NA", "null", "007"])
+def test_a_series_may_be_called_none(name, tmp_path):
     """As Psi-Net without groups is in Table 3; what was not measured is missing all the same."""
     (tmp_path / "paper/p/data").mkdir(parents=True)
-    (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round,test_accuracy\nNone,0,NA,0,\nNone,0,NA,1,0.5\n")
+    rows = f"{name},0,NA,nan,0,,nan\n{name},0,NA,nan,1,0.5,\n"
+    (tmp_path / "paper/p/data/fig.csv").write_text(f"series,seed,run,block,round,test_accuracy,distance\n{rows}")
     found = results.curves("p", "fig", reports=tmp_path)
-    assert found.groupby("series").size().to_dict() == {"None": 2} and found["test_accuracy"].isna().tolist() == [True, False]
+    assert found.groupby("series").size().to_dict() == {name: 2} and found["block"].tolist() == ["nan", "nan"]
+    assert found["test_accuracy"].isna().tolist() == [True, False] and found["distance"].dtype == float
 
 
 def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypatch):
@@ -93,7 +97,28 @@ def test_claims_of_several_scales_are_one_frame():
 def test_runs_have_their_settings_beside_them(gathered):
     found = results.runs(PAPER, "fig4d_calibration", SCALE, gathered).set_index("series")
     assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"
-    assert (found["status"] == "finished").all() and found["seed"].dtype == "Int64"
+    assert (found["status"] == "finished").all() and found["seed"].dtype == "int64"
+
+
+def test_frames_have_numpys_types(gathered):
+    """With NaN for what is missing, as matplotlib, torch and comparisons need."""
+    frames = [results.runs(PAPER, "fig4d_calibration", SCALE, gathered), results.curves(PAPER, "fig4d", SCALE, gathered)]
+    for found in (*frames, results.verdicts(PAPER, SCALE, REPORTS), results.claims(papers=[PAPER], reports=REPORTS)):
+        assert not any(cell is None or cell is pandas.NA for row in found.to_numpy(object) for cell in row)
+        numbers = found.select_dtypes("number")
+        assert len(numbers.columns) and all(isinstance(kind, numpy.dtype) for kind in numbers.dtypes)
+    [gain] = found.query("key == '4d-reduction' and scale == 'paper'")["mean"]
+    assert gain > 0.1 and found["p"].isna().any() and found["p"].dtype == float
+
+
+def test_a_figure_leaves_matplotlib_as_it_was(gathered):
+    code = (
+        "import matplotlib, fedrepro; matplotlib.rcParams['font.size'] = 17; before = dict.copy(matplotlib.rcParams);"
+        f"drawing = fedrepro.results.plot('{PAPER}', 'fig4d', '{SCALE}', {str(gathered)!r});"
+        "assert dict.copy(matplotlib.rcParams) == before;"
+        "sizes = {text.get_size() for text in drawing.axes[0].get_xticklabels()}; assert sizes == {7}, sizes"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, cwd=ROOT)
 
 
 def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):

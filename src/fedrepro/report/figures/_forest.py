@@ -5,8 +5,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
-
 from fedrepro.report.figures import _layout
 
 STYLES = {"paper": ("#000000", "s"), "small": ("#0072b2", "o")}  # scale -> colour and marker
@@ -37,7 +35,8 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     for finding in findings:
         rows.setdefault((finding.paper, finding.record["key"]), []).append(finding)
     width, row, letters, lines = (4.6, 0.45, 34, 3) if narrow else (_layout.PAGE_WIDTH + 1, ROW, LABEL_WIDTH, 2)
-    drawing, axes = plt.subplots(figsize=(width, 0.8 + row * len(rows)), layout="constrained")
+    drawing = _layout.new_figure(width, 0.8 + row * len(rows))
+    axes = drawing.subplots()
     labels = []
     for place, tested in enumerate(rows.values()):
         record = tested[0].record
@@ -64,7 +63,6 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     drawing.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles) or 1, frameon=False)
     text = _layout.svg(drawing, transparent=True)
-    plt.close(drawing)
     styles = text.index("<defs>")
     text = text[:styles] + DARK + text[styles:]
     return re.sub(r'(id="|href="#|url\(#)', r"\1main-", text) if narrow else text  # a page may hold one of each

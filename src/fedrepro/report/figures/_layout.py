@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
@@ -44,11 +42,19 @@ def set_print_style() -> None:
     sns.set_theme(context="paper", style="ticks", rc=text | lengths | files)
 
 
+def new_figure(width: float, height: float) -> MatplotlibFigure:
+    """Return an empty figure of a size in inches, of which pyplot and its backend know nothing."""
+    drawing = MatplotlibFigure((width, height), layout="constrained")
+    FigureCanvasAgg(drawing)
+    return drawing
+
+
 def compose(figure: Figure, evidence: PaperData) -> MatplotlibFigure:
     """Draw all panels of a figure; a panel without results shows the reason instead."""
     grid = figure.grid(evidence)
     rows, columns = len(grid), max(map(len, grid))
-    drawing, axes = plt.subplots(rows, columns, figsize=_size(figure, rows, columns), squeeze=False, layout="constrained")
+    drawing = new_figure(*_size(figure, rows, columns))
+    axes = drawing.subplots(rows, columns, squeeze=False)
     for panels, row_axes in zip(grid, axes, strict=True):
         for panel, panel_axes in zip(panels, row_axes, strict=False):
             _draw_panel(panel_axes, panel, columns)
@@ -205,4 +211,3 @@ def save(drawing: MatplotlibFigure, path: Path) -> None:
     path.with_suffix(".svg").write_text(svg(drawing), encoding="utf-8")
     drawing.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None, "ModDate": None})
     drawing.savefig(path.with_suffix(".png"), metadata={"Software": None})
-    plt.close(drawing)

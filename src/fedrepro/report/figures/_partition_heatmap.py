@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
@@ -18,7 +17,7 @@ from fedrepro.core.files import atomic_write
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import DatasetLabels
 from fedrepro.data.partitions import Partition, _store
-from fedrepro.report.figures._layout import COLUMN_WIDTH, set_print_style
+from fedrepro.report.figures._layout import COLUMN_WIDTH, new_figure, set_print_style
 
 MAX_NAMED = 12  # with more clients or classes, cells have no numbers and classes no names
 
@@ -45,7 +44,6 @@ def draw(config: PartitionConfig, data: DatasetLabels, stored: Partition, path: 
     drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_describe_partition(config)}{redrawn}")
     with atomic_write(path.with_suffix(".png")) as temporary:
         drawing.savefig(temporary, format="png", metadata={"Software": None, _store.PNG_KEY: _store.heatmap_marker(path)})
-    plt.close(drawing)
 
 
 def _describe_partition(config: PartitionConfig) -> str:
@@ -66,7 +64,8 @@ def _format_option(value: Any) -> str:
 def heatmap(counts: np.ndarray, classes: list[str], title: str) -> Figure:
     """Draw counts of training images, clients x classes, as a heat map."""
     clients, few = len(counts), len(classes) <= MAX_NAMED
-    drawing, axes = plt.subplots(figsize=(COLUMN_WIDTH, min(6.0, 1.2 + 0.12 * max(clients, 8))), layout="constrained")
+    drawing = new_figure(COLUMN_WIDTH, min(6.0, 1.2 + 0.12 * max(clients, 8)))
+    axes = drawing.subplots()
     sns.heatmap(
         counts, cmap="magma_r", vmin=0, vmax=max(counts.max(), 1), ax=axes, cbar_kws={"label": "training images"},
         annot=few and clients <= MAX_NAMED, fmt="d", annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},
@@ -76,7 +75,8 @@ def heatmap(counts: np.ndarray, classes: list[str], title: str) -> Figure:
     axes.tick_params(axis="x", rotation=45 * slanted)
     axes.tick_params(axis="y", rotation=0)
     if slanted:
-        plt.setp(axes.get_xticklabels(), ha="right", rotation_mode="anchor")
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
     axes.set(xlabel="class", ylabel="client")
     axes.set_title(title, fontsize=7)
     return drawing
