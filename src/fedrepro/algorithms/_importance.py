@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
+from torch.func import grad
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights
+from fedrepro.algorithms.base import Batch, FedAvg, Weights, vmap_silently
 
 # Numbers in gradients of single images that are in memory at a time: 32 MiB, the largest block that training/devices.py keeps
 MAX_GRADIENT_NUMBERS = 2**23
@@ -77,7 +77,7 @@ def _terms(definition: str, algorithm: FedAvg, weights: Weights, batch: Batch) -
     chunk = max(1, MAX_GRADIENT_NUMBERS // sum(tensor.numel() for tensor in trained.values()))
     for images, labels in zip(batch.images.split(chunk), batch.labels.split(chunk), strict=True):
         try:
-            gradients = vmap(image_gradients)(images, labels)
+            gradients = vmap_silently(image_gradients)(images, labels)
         except RuntimeError:  # a module of the user's that torch cannot compute for a stack of images
             singles = [image_gradients(image, label) for image, label in zip(images, labels, strict=True)]
             gradients = {name: torch.stack([single[name] for single in singles]) for name in trained}

@@ -25,6 +25,7 @@ runs that differ only in their seed may share a recorded step. It evaluates netw
 `apply_module`, which compute in the run's `precision`.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from fedrepro.config.types import Frozen
 from fedrepro.core.errors import UserError
@@ -137,6 +138,18 @@ class RoundRunner(Protocol):
     def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
         """Return the measures of a global model on the test set."""
         ...
+
+
+def vmap_silently(function: Callable, in_dims: tuple[int | None, ...] | int = 0) -> Callable:
+    """Return torch's `vmap` of a function, without warnings that it computes an operation one by one, such as an LSTM's."""
+    mapped = vmap(function, in_dims)
+
+    def call(*inputs: Tensor) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop because")
+            return mapped(*inputs)
+
+    return call
 
 
 class FedAvg:

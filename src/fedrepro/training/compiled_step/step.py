@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, fx
-from torch.func import grad_and_value, vmap
+from torch.func import grad_and_value
 from torch.optim.sgd import sgd
 
 from fedrepro.algorithms import FedAvg
-from fedrepro.algorithms.base import Batch, Weights
+from fedrepro.algorithms.base import Batch, Weights, vmap_silently
 from fedrepro.config.params import Adam, RunConfig
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.compiled_step.cuda_graph import CudaGraphStep
@@ -121,7 +121,7 @@ class Step:
             return *gradients.values(), loss
 
         if self.stacked:
-            gradients = vmap(gradients, in_dims=tuple(None if is_shared else 0 for is_shared in shared))
+            gradients = vmap_silently(gradients, tuple(None if is_shared else 0 for is_shared in shared))
         if self.plain:
             return partial(self._run_plain, gradients)
         weights = list(inputs.weights)
