@@ -4,6 +4,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from fedrepro import models, results
 from fedrepro.algorithms.base import FedAvg, Weights
 from fedrepro.config.params import RunConfig, data_mirror
 from fedrepro.config.types import Choice, Count, Frozen, Seeds, parse
-from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.errors import UserError, unknown_name, user_code
 from fedrepro.core.files import read_required_json
 from fedrepro.data import partitions
 from fedrepro.data.datasets import Dataset, _prepared
@@ -78,15 +79,14 @@ def simulate(
         data: the folder of data sets that are used by name.
         seeds: of the runs, distinct whole numbers from 0.
         settings: other settings of an experiment; by default all clients, at most 10, take part in a round, with one local
-            epoch, batches of 20 and rate 0.1.
+            epoch, batches of 20 and rate 0.1, and the server averages them weighted by their numbers of images, as McMahan et
+            al. do; `weighting="uniform"` counts them equally, which is the default of experiments.
 
     A run that diverges ends there, with a warning. Torch is set up for repeatable results in this process: one thread,
     deterministic operations.
 
     Raises UserError, also for settings that do not suit the data.
     """
-    import pandas
-
     rows: list[Row] = []
     given = np.asarray(seeds).tolist() if isinstance(seeds, np.ndarray | range) else seeds
     numbers = parse(_Seeds, {"seeds": given}, "simulate").seeds
@@ -95,18 +95,29 @@ def simulate(
     assert place is not None  # without a limit it waits
     for seed in numbers:
         seeded = config.model_copy(update={"seed": seed})
-        federation = _federate(seeded, loaded, partitions.for_run(seeded, loaded), model, place, executor)
-        state, row = federation.start()
+        parts = partitions.for_run(seeded, loaded)
+        with _naming(model, loaded, "its start"):
+            federation = _federate(seeded, loaded, parts, model, place, executor)
+            state, row = federation.start()
         rows.append({"seed": seed} | row)
         while state.round < config.rounds and not state.diverged:
             began = time.monotonic()
-            state, row = federation.advance(state)
+            with _naming(model, loaded, f"round {state.round + 1}"):
+                state, row = federation.advance(state)
             rows.append({"seed": seed} | row | {"seconds": time.monotonic() - began})
             if on_round:
                 on_round(state, rows[-1])
         if state.diverged:
             log.warning("simulate: seed %d diverged in round %d. Its rows end there; try a lower lr", seed, state.round)
-    return pandas.DataFrame(rows).convert_dtypes()
+    return results.frame(rows)
+
+
+def _naming(model: Any, data: Dataset, doing: str) -> AbstractContextManager:
+    """Return a context in which any exception, if the network is the user's, is a UserError that names it."""
+    if isinstance(model, str | Mapping):
+        return nullcontext()
+    name, shape = getattr(model, "__name__", type(model).__name__), tuple(data.train_x.shape[1:])
+    return user_code(f"simulate: model {name}: {doing} fails, on images of shape {shape}")
 
 
 def _prepare(
@@ -117,6 +128,9 @@ def _prepare(
         raise UserError(f"simulate: seed: not a setting here. Pass seeds=[{settings['seed']}]")
     if isinstance(partition, Mapping) and "clients" in partition:
         raise UserError(f"simulate: partition.clients: not a setting here. Pass clients={partition['clients']}")
+    if not isinstance(partition, str | Mapping):
+        remedy = "Write which client has which images into a CSV, for the partition listed"
+        raise UserError(f'simulate: partition: expected a name, or {{"name": ..., option: value}}. {remedy}')
     arrays = isinstance(dataset, tuple | list)
     own = {"dataset"} if arrays else set()
     own |= set() if isinstance(model, str | Mapping) else {"model"}
@@ -124,7 +138,7 @@ def _prepare(
     named = {"dataset": ARRAYS if "dataset" in own else dataset, "model": MODULE if "model" in own else model}
     clients = parse(_Clients, {"clients": clients}, "simulate").clients
     shared = {"clients": clients} | ({"name": partition} if isinstance(partition, str) else dict(partition))
-    values = {"clients_per_round": min(clients, 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1}
+    values = {"clients_per_round": min(clients, 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1, "weighting": "samples"}
     values |= {"pixel_scaling": "raw"} if loaded.train_x.is_floating_point() else {}
     values |= named | {"partition": shared, "algorithm": algorithm, "rounds": rounds, "seed": 0} | settings
     return resolve(parse(RunConfig, values, "simulate"), own), loaded
@@ -148,7 +162,11 @@ def _from_arrays(*given: Any) -> Dataset:
     """Return a data set of four arrays or tensors. Raises UserError unless they are one."""
     if len(given) != 4:
         raise UserError(f"simulate: dataset: expected (x, y, x_test, y_test) (got {len(given)} values)")
-    train_x, train_y, test_x, test_y = map(_to_array, given)
+    with user_code("simulate: dataset: expected dense arrays or tensors of numbers"):
+        train_x, train_y, test_x, test_y = map(_to_array, given)
+    for x in (train_x, test_x):
+        if x.ndim == 4 and x.shape[3] in (1, 3, 4) and min(x.shape[1:3]) > 4 and (x.shape[1] == x.shape[2] or x.shape[3] == 3):
+            raise UserError(f"simulate: dataset: images {x.shape}: channels seem to be last. Pass np.moveaxis(x, 3, 1)")
     train_x, test_x = (x.astype(np.float32) if x.dtype.kind == "f" else x for x in (train_x, test_x))
     train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
     classes = _prepared.count_classes("simulate: dataset", train_y, test_y)
@@ -162,6 +180,8 @@ def _from_arrays(*given: Any) -> Dataset:
 
 def _to_array(values: Any) -> np.ndarray:
     """Return numbers as a contiguous array in the machine's byte order; numpy has no bfloat16."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise UserError("simulate: dataset: a mask would be lost. Pass values.filled(...)")
     if isinstance(values, Tensor):
         return (values.float() if values.dtype == torch.bfloat16 else values).numpy(force=True)
     array = np.ascontiguousarray(values)

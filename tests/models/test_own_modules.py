@@ -1,8 +1,10 @@
 """Networks from torch modules of any kind, in every executor."""
 
 import logging
+import random
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -52,19 +54,15 @@ class Changing(nn.Module):
 
     def __init__(self, how="assigned"):
         super().__init__()
-        self.dense, self.how, self.steps = nn.Linear(144, 10), how, 0
+        self.dense, self.how = nn.Linear(144, 10), how
         self.register_buffer("mean", torch.zeros(144), persistent=how != "hidden")
 
     def forward(self, x):
         x = x.flatten(1)
         if self.training and self.how == "assigned":
             self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
-        elif self.training and self.how == "counted":
-            self.steps += 1
         elif self.training:
             self.mean.mul_(0.9).add_(0.1 * x.mean(0))
-        if self.how == "noisy":
-            x = x + 0.1 * torch.randn_like(x)
         if self.how == "branching" and self.dense(x).mean() > 0:
             x = 2 * x
         return self.dense(x - self.mean)
@@ -191,15 +189,77 @@ def test_a_module_that_reads_its_last_layer_is_one_block():
     assert names == ["extractor.module.module.dense.weight", "extractor.module.module.dense.bias"]
 
 
-@pytest.mark.parametrize(("how", "words"), [
-    ("hidden", "changes extractor.module.module.mean.* persistent buffer"),
-    ("counted", "changes extractor.module.module.steps"),
-    ("noisy", "draws from torch's own generator.*nn.Dropout"),
-])  # fmt: skip
-def test_state_and_numbers_that_nobody_keeps_are_refused(how, words):
-    for executor in ("sequential", "stacked"):
-        with pytest.raises(UserError, match=f"model Changing: .*{words}"):
-            federated(lambda: Changing(how), executor)
+class Impure(nn.Module):
+    """A forward pass with `work`, which returns what is added to the images."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.dense, self.work, self.steps, self.seen, self.cache = nn.Linear(144, 10), work, 0, [], None
+        self.draw, self.mean = np.random.default_rng(0), torch.zeros(144)
+
+    def forward(self, x):
+        return self.dense(x.flatten(1) + self.work(self, x.flatten(1)))
+
+
+def averaged(net, x):
+    """Used in evaluation alone."""
+    if net.training:
+        net.mean = 0.9 * net.mean + 0.1 * x.mean(0)
+    return 0 if net.training else net.mean
+
+
+def remembered(net, x):
+    before, net.cache = net.cache, x
+    return x if before is None else before
+
+
+IMPURE = {
+    "draws from Python's random": lambda net, x: float(random.random() < 0.01),
+    "draws from numpy.random": lambda net, x: np.random.rand(),
+    "draws from torch's own generator": lambda net, x: torch.rand(()),
+    r"changes extractor.module.module.draw\.": lambda net, x: net.draw.random(),
+    r"changes extractor.module.module.seen\.": lambda net, x: net.seen.append(1) or 0,
+    r"changes extractor.module.module.steps\.": lambda net, x: setattr(net, "steps", net.steps + 1) or 0,
+    "has other results the second time": lambda net, x: np.random.default_rng().random(),
+    "has other results the second time.*": averaged,
+    "has other results the second time.* register": remembered,
+}
+
+
+@pytest.mark.parametrize("words", IMPURE)
+def test_state_and_numbers_that_nobody_keeps_are_refused(words):
+    for executor in ("plain", "sequential", "stacked"):
+        with pytest.raises(UserError, match=f"model Impure: its forward pass {words}"):
+            federated(lambda: Impure(IMPURE[words]), executor)
+    with pytest.raises(UserError, match="model Changing: its forward pass has other results .*persistent buffer"):
+        federated(lambda: Changing("hidden"))
+
+
+def cached(net, x):
+    net.cache = torch.arange(144) / 144 if net.cache is None else net.cache
+    return net.cache
+
+
+class ByNumpy(OneByOne):
+    """A function that no recording sees."""
+
+    @staticmethod
+    def forward(x):
+        return torch.from_numpy(3 * x.numpy())
+
+
+def outside(net, x):
+    return ByNumpy.apply(x)
+
+
+@pytest.mark.parametrize(("work", "used"), [(cached, "sequential"), (outside, "plain")])
+def test_what_is_repeatable_is_trained_as_its_python_code_says(work, used):
+    ends = {}
+    for executor in ("plain", "sequential"):
+        fed = federated(lambda: Impure(work), executor, rounds=2)
+        ends[executor], name = advance(fed)[0].weights, fed.executor.name
+    assert name == used
+    assert_close(ends["sequential"], ends["plain"], 1e-11)
 
 
 @pytest.mark.parametrize(("module", "words"), [

@@ -1,5 +1,7 @@
 """Training from Python on data and networks of one's own, and finished runs in memory."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,62 @@ def test_own_module_learns():
     assert log["round"].tolist() == list(range(26)) and log["test_accuracy"].iloc[-1] > 0.95
 
 
+def test_the_server_weights_clients_by_their_images():
+    """As McMahan et al. do; each of four unequal clients takes one step on all of its images."""
+    made, ends = nn.Sequential(nn.Flatten(), nn.Linear(144, 10)).double(), {}
+    data = [array / 255 if array.ndim == 4 else array for array in map(np.asarray, own(images()))]
+    options = {"partition": {"name": "dirichlet_by_class", "alpha": 1}, "clients": 4, "batch_size": 10**6}
+    for weighting in ({}, {"weighting": "uniform"}):
+        fedrepro.simulate(data, model=made, rounds=1, lr=0.5, on_round=lambda state, _: ends.update(weights=state.weights),
+                          precision="float64", **options, **weighting)  # fmt: skip
+        ends[len(weighting)] = ends.pop("weights")
+    x, y = torch.tensor(data[0], dtype=torch.float32).double().flatten(1).numpy(), data[1]
+    settings = simulation._prepare(data, options["partition"], made, "fedavg", 4, 1, {"batch_size": 10**6}, Path())
+    clients = partitions.for_run(*settings).train
+    assert len({len(client) for client in clients}) > 1
+    weight, bias = (parameter.detach().numpy() for parameter in made[1].parameters())
+    trained = []
+    for client in clients:
+        scores = x[client] @ weight.T + bias
+        chances = np.exp(scores - scores.max(1, keepdims=True))
+        slope = (chances / chances.sum(1, keepdims=True) - np.eye(10)[y[client]]) / len(client)
+        trained.append((weight - 0.5 * slope.T @ x[client], bias - 0.5 * slope.sum(0)))
+    for place, shares in enumerate(([len(client) / len(y) for client in clients], [0.25] * 4)):
+        for name, parts in zip(("head.weight", "head.bias"), zip(*trained, strict=True), strict=True):
+            wanted = sum(share * part for share, part in zip(shares, parts, strict=True))
+            np.testing.assert_allclose(ends[place][name], wanted, rtol=0, atol=1e-14)
+
+
+def test_the_log_has_numpys_types():
+    log = fedrepro.simulate(own(images()), clients=3, rounds=1, model={"name": "mlp", "units": 9})
+    assert log.isna().any(axis=None) and all(isinstance(kind, np.dtype) for kind in log.dtypes)
+    assert log["round"].dtype == int and log["test_accuracy"].iloc[-1] >= 0
+    assert torch.tensor(log["train_loss"]).isnan().tolist() == [True, False]
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(12, 10, batch_first=True)
+
+    def forward(self, x):
+        return self.cells(x[:, 0, :4])[0][:, -1]
+
+
+def test_warnings_of_torch_that_nobody_can_act_on_are_silent(recwarn):
+    fedrepro.simulate(own(images()), clients=4, rounds=1, model=Recurrent, executor="stacked")
+    assert not [warning for warning in recwarn if "performance drop" in str(warning.message)]
+
+
+def test_lazy_layers_get_their_sizes_from_the_images():
+    def lazy():
+        return nn.Sequential(nn.LazyConv2d(2, 3), nn.Flatten(), nn.LazyLinear(10))
+
+    sized = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(200, 10))
+    found = [fedrepro.simulate(own(images()), clients=3, rounds=1, model=model) for model in (sized, lazy)]
+    assert found[0]["bytes_up"].equals(found[1]["bytes_up"]) and found[1]["train_loss"].iloc[-1] > 0
+
+
 def test_arrays_of_other_layouts_are_the_same():
     data = images()
     x, x_test, y_test = (data.train_x / 255).bfloat16(), (data.test_x / 255).numpy(), data.test_y.numpy()
@@ -63,6 +121,26 @@ def test_arrays_of_other_layouts_are_the_same():
 def test_a_run_that_diverges_says_so(caplog):
     log = fedrepro.simulate("digits", clients=4, rounds=3, lr=1e30)
     assert log["round"].max() < 3 and "simulate: seed 0 diverged in round 1. Its rows end there" in caplog.text
+
+
+DIGITS = np.array([0, 1, 0, 1])
+
+
+class Squeezing(nn.Module):
+    """Takes the batch of a single image for an axis to drop."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = nn.Linear(16, 10)
+
+    def forward(self, x):
+        return self.dense(x.mean(2).squeeze())
+
+
+class NumpyWeights(Squeezing):
+    def __init__(self):
+        super().__init__()
+        self.dense.bias = nn.Parameter(torch.tensor(np.random.rand(10), dtype=torch.float32))
 
 
 def frozen():
@@ -80,12 +158,29 @@ def frozen():
     ("digits", {"seeds": [0, 0]}, "simulate: seeds: "), ("digits", {"clients": 0}, "simulate: clients: .*got 0"),
     ("digits", {"clients": None}, "simulate: clients: "),
     ("digits", {"partition": {"name": "iid", "clients": 5}}, "simulate: partition.clients: not a setting here. Pass clients=5"),
-    (None, {}, "simulate: dataset: "), ("digits", {"model": nn.Linear}, "model: .*Pass a module, or a function without arg"),
+    (None, {}, "simulate: dataset: "), ("digits", {"model": nn.Linear}, "model: .*Pass a function without arguments"),
     ("digits", {"model": None}, "model: expected a name, a module or a function that makes one"),
     ("digits", {"model": lambda: None}, "model: expected a function that returns a torch module"),
     ("digits", {"model": frozen}, "model Sequential: all of its weights are frozen"),
     ([torch.zeros(4, 1, 3, 3), torch.zeros(4)] * 2, {}, r"train part: labels float32 \(4,\), expected \(N,\) whole numbers"),
     ([torch.zeros(4, 1, 3, 3), torch.ones(4, dtype=int)] * 2, {}, "simulate: dataset: labels: none is 0, but one is 1"),
+    ("digits", {"partition": [[0, 1], [2]]}, "simulate: partition: expected a name, or .*partition listed"),
+    ([np.ma.masked_greater(np.ones((4, 3, 3)), 0), DIGITS] * 2, {}, "a mask would be lost"),
+    ([np.ones((4, 3, 3)), np.ma.masked_array(DIGITS, DIGITS == 1)] * 2, {}, "a mask would be lost"),
+    ([np.ones((4, 8, 8, 3)), DIGITS] * 2, {}, r"images \(4, 8, 8, 3\): channels seem to be last. Pass np.moveaxis\(x, 3, 1\)"),
+    ([np.ones((4, 6, 8, 3)), DIGITS] * 2, {}, "channels seem to be last"),
+    ([np.ones((4, 8, 8, 1)), DIGITS] * 2, {}, "channels seem to be last"),
+    ([np.ones((4, 1, 0, 3)), DIGITS] * 2, {}, r"train part: no images, or none with pixels: \(4, 1, 0, 3\)"),
+    ([np.ones((4, 0, 3, 3)), DIGITS] * 2, {}, r"train part: no images, or none with pixels: \(4, 0, 3, 3\)"),
+    ([[[1, 2], [3]], DIGITS] * 2, {}, "dataset: expected dense arrays or tensors of numbers: ValueError: "),
+    ([torch.ones(4, 3, 3).to_sparse(), DIGITS] * 2, {}, "expected dense arrays or tensors .*Tensor.to_dense"),
+    ([torch.ones(4, 3, 3, device="meta"), DIGITS] * 2, {}, "expected dense arrays or .*: NotImplementedError: "),
+    ([torch.masked.as_masked_tensor(torch.ones(4, 3, 3), torch.ones(4, 3, 3) > 0), DIGITS] * 2, {}, "expected dense arrays"),
+    ("digits", {"model": nn.LazyBatchNorm2d()}, "model: it cannot be .*Pass a function .*uninitialized parameter"),
+    ("digits", {"model": lambda: nn.Linear(3, "a")}, "model: it cannot be made .*TypeError"),
+    ("digits", {"model": lambda: nn.Sequential(nn.LazyConv3d(2, 9))}, r"cannot compute images of shape \(2, 1, 16, 16\)"),
+    ("digits", {"model": lambda: Squeezing()}, r"simulate: model <lambda>: .* on images of shape \(1, 16, 16\): IndexError"),
+    ("digits", {"model": lambda: NumpyWeights()}, "model NumpyWeights: two calls make other initial weights"),
     ("digits", {"clients_per_round": 11}, r"at most the 10 clients of the partition \(got 11\)"),
 ])  # fmt: skip
 def test_a_mistake_is_one_message(dataset, options, words, tmp_path):

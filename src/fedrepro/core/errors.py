@@ -30,6 +30,17 @@ def error_prefix(where: str) -> Iterator[None]:
         raise type(error)(f"{where}: {error}") from None
 
 
+@contextlib.contextmanager
+def user_code(where: str) -> Iterator[None]:
+    """Raise any exception of the block, which runs code that the user wrote, as a UserError `<where>: <exception>`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{where}: {type(error).__name__}: {error}") from error
+
+
 def masked(text: str) -> str:
     """Replace secrets in URLs by ***: user and password, which may themselves contain @ and /, and the query after a `?`."""
     text = re.sub(r"\S+", lambda word: _without_user(word[0]), text)

@@ -91,7 +91,7 @@ class Layers(nn.Sequential):
         if weights > MAX_BLOCK_WEIGHTS:
             raise ValueError(f"{weights:,} weights, of at most {MAX_BLOCK_WEIGHTS:,}; set fewer units or a smaller width")
         self.dropout, self.channelwise = block.dropout, block.channelwise
-        self.draws = not all(map(_is_plain, self.modules()))
+        self.draws = isinstance(block, Module) or not all(map(_is_plain, self.modules()))
         self._inner_calls: dict[int, list[Call]] = {}  # cache of `inner_calls`
         self.shape, self._inner_calls[2] = self._try_out(2)
         self.masks = len(self._inner_calls[2]) + bool(self.dropout)  # number of dropout masks in a step
@@ -130,7 +130,8 @@ class Layers(nn.Sequential):
             trial = copy.deepcopy(self).to_empty(device="cpu").float().train()
             trial.construct(torch.Generator())
             with recorded(calls) if self.draws else nullcontext():
-                outputs = nn.Sequential.forward(trial, torch.zeros(images, *self.inputs))
+                kind = next((weight.dtype for weight in trial.parameters()), torch.float32)  # a user's may be another
+                outputs = nn.Sequential.forward(trial, torch.zeros(images, *self.inputs, dtype=kind))
         return tuple(outputs.shape[1:]), calls
 
     @property

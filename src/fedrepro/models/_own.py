@@ -8,11 +8,13 @@ module is one block and the head passes its scores on.
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, user_code
 from fedrepro.models._blocks import Block, FlatModule, Head, Module, PassOn, Shape
 from fedrepro.models._net import Net, seeded
 from fedrepro.models.base import assemble
@@ -30,36 +32,57 @@ def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs
     """
     if not callable(make):
         raise UserError(f"model: expected a name, a module or a function that makes one (got {make!r})")
-    with seeded(generator):
-        try:
-            module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
-        except TypeError as error:
-            raise UserError(f"model: {error}. Pass a module, or a function without arguments that makes one") from error
+    again = generator.clone_state()
+    module = _made(make, shape, generator)
     name = type(module).__name__
-    if not isinstance(module, nn.Module):
-        raise UserError(f"model: expected a function that returns a torch module (it returned one of type {name})")
+    one, other = module.state_dict(), _made(make, shape, again).state_dict()
+    if not all(name in other and torch.equal(tensor, other[name]) for name, tensor in one.items()):
+        raise UserError(f"model {name}: two calls make other initial weights. Draw them by torch's own generator alone")
     last = _last_dense(module, shape, outputs, name)
     scores = module.get_submodule(last) if last else _pass_on(outputs)
     assert isinstance(scores, nn.Linear)
     head = Head(outputs) if last else PassOn(outputs)
     net = assemble([*_blocks(module, last), head], shape, "pytorch", generator, name)
+    net.head.to(scores.weight.dtype)
     with torch.no_grad():
         net.head.weight.copy_(scores.weight).requires_grad_(scores.weight.requires_grad)
         if scores.bias is None:
             net.head.bias.zero_().requires_grad_(False)
         else:
             net.head.bias.copy_(scores.bias).requires_grad_(scores.bias.requires_grad)
-        images, computed = _trial_images(shape), []
-        for network in (net, copy.deepcopy(module)):
-            with seeded(torch.Generator()):  # a module may draw numbers; the trial of its training refuses that
-                computed.append(network.eval()(images))
-        if not torch.allclose(computed[0].logits, computed[1], rtol=1e-4, atol=1e-5, equal_nan=True):
-            raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
+    with seeded(torch.Generator()):
+        images = _trial_images(module, shape)
+        parts, whole, again = (_compute(copy.deepcopy(part), images, name) for part in (net, module, module))
+    # a module that draws numbers differs from itself; the trial of its training refuses that
+    if torch.equal(whole, again) and not torch.allclose(parts.logits, whole, rtol=1e-4, atol=1e-5, equal_nan=True):
+        raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
     return net
 
 
-def _trial_images(shape: Shape) -> Tensor:
-    return torch.rand(2, *shape, generator=torch.Generator())
+def _made(make: nn.Module | Callable[[], nn.Module], shape: Shape, generator: torch.Generator) -> nn.Module:
+    """Return the module, or a copy of it; lazy layers have got their sizes."""
+    with seeded(generator):
+        with user_code("model: it cannot be made or copied. Pass a function without arguments that makes a module"):
+            module = copy.deepcopy(make) if isinstance(make, nn.Module) else make()
+        name = type(module).__name__
+        if not isinstance(module, nn.Module):
+            raise UserError(f"model: expected a function that returns a torch module (it returned one of type {name})")
+        if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
+            _compute(module, _trial_images(module, shape), name)
+    return module
+
+
+def _trial_images(module: nn.Module, shape: Shape) -> Tensor:
+    """Return two images of the type of the module's weights."""
+    kind = next((weight.dtype for weight in module.parameters()), torch.float32)
+    return torch.rand(2, *shape, generator=torch.Generator()).to(kind)
+
+
+@torch.no_grad()
+def _compute(module: nn.Module, images: Tensor, name: str) -> Any:
+    """Return the outputs of a module in evaluation."""
+    with user_code(f"model {name}: cannot compute images of shape {tuple(images.shape)}"):
+        return module.eval()(images)
 
 
 @torch.no_grad()
@@ -67,14 +90,11 @@ def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str
     """Return the name of the dense layer whose outputs are those of the module, whose inputs are all that it uses of the rest,
     and whose weights are its own; None if there is none."""
     seen: dict[str, Tensor] = {}
-    trial, images = copy.deepcopy(module).eval(), _trial_images(shape)
+    trial, images = copy.deepcopy(module), _trial_images(module, shape)
     for key, layer in trial.named_modules():
         if type(layer) is nn.Linear:
             layer.register_forward_hook(lambda layer, inputs, result, key=key: seen.update({key: result}))
-    try:
-        scores = trial(images)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        raise UserError(f"model {name}: cannot compute images of shape {tuple(images.shape)}: {error}") from error
+    scores = _compute(trial, images, name)
     if not isinstance(scores, Tensor) or scores.shape != (2, outputs):
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise UserError(f"model {name}: expected scores of shape (2, {outputs}) for 2 images and {outputs} classes (got {got})")
@@ -85,8 +105,8 @@ def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str
     if len(_uses(module, layer)) > len(list(layer.parameters())):
         return None
     try:
-        rest = _without(module, last).eval()(images)
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # it uses the layer in another way too
+        rest = _compute(_without(module, last), images, name)
+    except UserError:  # it uses the layer in another way too
         return None
     return last if torch.equal(layer(rest), scores) else None
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
 from fedrepro.core.errors import UserError, error_prefix
-from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Init, Norm, Shape, Weighted, linear, multiple
+from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Init, Module, Norm, Shape, Weighted, linear, multiple
 from fedrepro.models._net import Layers, Net, NetworkSpec, Normalisation, Stage
 
 MAX_UNITS = 10**6  # the weights between two such layers fit into no memory
@@ -132,6 +132,8 @@ def _raise_user_errors(block: Block | Head, image: Shape) -> Iterator[None]:
     except ValueError as error:
         raise UserError(f"{block.name}: {error}") from error
     except RuntimeError as error:
+        if isinstance(block, Module):
+            raise UserError(f"{block.name}: {error}") from error
         size = "x".join(map(str, image[1:]))
         raise UserError(f"images of {size} are too small for its pooling layers") from error
 

@@ -1,31 +1,41 @@
 """Trial of networks with modules that are not known here: what the executors can do with them.
 
 A module whose steps cannot be stacked is trained one client at a time; one whose steps cannot be recorded (its Python code
-depends on the values of tensors) is trained without recordings. Random numbers that do not come from the run's generators, and
-state that a client would leave to the next one, are errors.
+depends on the values of tensors) is trained without recordings. A step that depends on more than weights and batch, such as
+random numbers that do not come from the run's generators, or state that a client would leave to the next one, is an error.
 """
 
+import io
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import pickle
+import random
+import weakref
+from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import Tensor, fx, nn
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Frozen
 from fedrepro.core import rng
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, user_code
 from fedrepro.models import Net, dropout_masks
 from fedrepro.training.batches.client_data import FederatedData
 from fedrepro.training.compiled_step.step import Step
 
 log = logging.getLogger(__name__)
-IMAGES, CLIENTS = 2, 2  # of the trial
+IMAGES, CLIENTS = 2, 2  # of a batch of the trial, and of a stack
+# of a number after a recorded step, relative to the largest that the plain one has: rounding makes 0.01 at most (in bfloat16);
+# images that are a constant of the recording make more, and are seen as such besides
+TOLERANCE = 0.02
 SIMPLER = {"stacked": "sequential", "sequential": "plain", "stacked+graph": "sequential+graph", "sequential+graph": "plain"}
+REMEDY = (
+    "Results could not be repeated, or clients would share state. Use nn.Dropout or torch.nn.functional.dropout for random "
+    "numbers, and register what training changes as a persistent buffer (register_buffer)"
+)
 
 
 def usable_executor(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> str:
@@ -38,95 +48,116 @@ def usable_executor(name: str, algorithm: FedAvg, config: RunConfig, data: Feder
     model, base = net.spec.model, Net(net.extractor, net.hidden, net.head, net.init, net.spec)  # without what a method adds
     plain = FedAvg(Frozen(), base, rng.generator(0, "trial"), algorithm.task)
     with torch.random.fork_rng(devices=[]):
-        _check_state(plain, model, data)
-        while True:
+        batches = [_trial_batch(plain, data, number) for number in range(2)]
+        with user_code(f"model {model}: a step of its training on images of shape {tuple(batches[0].images.shape)} fails"):
+            _check_repeatable(plain, model, batches)
+            step = Step(plain, config, plain=True)
+            wanted = [_take(step, batch) for batch in batches]
+        while chosen != "plain":
             try:
-                _take_step(chosen, plain, config, data)
+                _check_recording(chosen, plain, config, batches, wanted)
                 break
-            except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
-                reason = reason or str(error).partition("\n")[0]
-                if chosen not in SIMPLER:
-                    raise UserError(f"model {model}: a step of its training fails: {error}") from error
-                chosen = SIMPLER[chosen]
+            except Exception as error:  # of the user's code; plain steps can be taken
+                reason, chosen = reason or str(error).partition("\n")[0], SIMPLER[chosen]
     if chosen != name:
         how = "" if chosen.startswith("sequential") else ", without recorded steps"
         log.warning("model %s: its clients are trained one by one%s, since torch cannot do otherwise: %s", model, how, reason)
     return chosen
 
 
-def _trial_batch(algorithm: FedAvg, data: FederatedData) -> Batch:
-    index = torch.arange(IMAGES, device=data.device) % len(data.train_y)
+def _trial_batch(algorithm: FedAvg, data: FederatedData, number: int) -> Batch:
+    index = torch.arange(number * IMAGES, (number + 1) * IMAGES, device=data.device) % len(data.train_y)
     masks = dropout_masks(algorithm.net, IMAGES, rng.generator(0, "trial"))
     return Batch(data.images(index, None, None), data.train_y[index], masks=masks)
 
 
-def _take_step(name: str, algorithm: FedAvg, config: RunConfig, data: FederatedData) -> None:
-    """Take one step with the steps of an executor."""
-    weights, batch = _weights(algorithm), _trial_batch(algorithm, data)
-    received, stacked = dict(weights), name.startswith("stacked")
-    if stacked:
+@torch.no_grad()
+def _check_repeatable(algorithm: FedAvg, model: str, batches: list[Batch]) -> None:
+    """Raise UserError unless forward passes, in evaluation and in training on each batch, have the same results again, to the
+    bit, and leave the modules' attributes and all generators of random numbers as they were."""
+    passes, states = [], []
+    for _ in range(2):
+        results = [algorithm.forward(_weights(algorithm), batches[0].images).logits]
+        for batch in batches:
+            weights = _weights(algorithm)
+            algorithm.net.train()
+            try:
+                results += [algorithm.outputs(weights, batch).logits, *weights.values()]
+            finally:
+                algorithm.net.eval()
+        passes.append(results)
+        states.append(_state(algorithm.net))  # after a first time, which may fill caches of constants
+    changed = [name for name, state in states[0].items() if states[1].get(name) != state]
+    if not changed and not _agree(passes[0], passes[1], 0):
+        changed = ["has other results the second time, on the same images and weights"]
+    if changed:
+        raise UserError(f"model {model}: its forward pass {changed[0]}. {REMEDY}")
+
+
+def _check_recording(name: str, algorithm: FedAvg, config: RunConfig, batches: list[Batch], wanted: list[list[Tensor]]) -> None:
+    """Raise ValueError unless an executor records the same from each batch, and its recording of the first one's step computes
+    the `wanted` results of each."""
+    stacked = name.startswith("stacked")
+    steps = [Step(algorithm, config, stacked) for _ in batches]
+    results = [_take(steps[0], batch) for batch in batches]
+    _take(steps[1], batches[1])
+    one, other = (next(iter(step.recordings.values())) for step in steps)
+    assert isinstance(one, fx.GraphModule) and isinstance(other, fx.GraphModule)
+    same = one.code == other.code and _agree([*one.buffers()], [*other.buffers()], 0)
+    if not same or not all(_agree(result, plain, TOLERANCE) for result, plain in zip(results, wanted, strict=True)):
+        raise ValueError("recorded steps differ from those of its Python code")
+
+
+def _take(step: Step, batch: Batch) -> list[Tensor]:
+    """Return the loss of a step and all weights after it, of the first client of a stack."""
+    weights = _weights(step.algorithm)
+    received = dict(weights)
+    if step.stacked:
         weights = {key: torch.stack([tensor] * CLIENTS) for key, tensor in weights.items()}
         images, labels, *masks = (torch.stack([tensor] * CLIENTS) for tensor in (batch.images, batch.labels, *batch.masks))
         batch = Batch(images, labels, masks=tuple(masks))
-    step = Step(algorithm, config, stacked, captured=False, plain=name == "plain")
-    step(weights, step.velocity(weights, algorithm.trained), received, batch, config.lr)
-
-
-def _check_state(algorithm: FedAvg, model: str, data: FederatedData) -> None:
-    """Raise UserError if a forward pass in training draws random numbers or changes state that is not among the weights."""
-    net, batch = algorithm.net, _trial_batch(algorithm, data)
-    before, weights = _hidden_state(net), _weights(algorithm)
-    net.train()
-    try:
-        with torch.no_grad(), _no_draws(model):
-            algorithm.outputs(weights, batch)
-    finally:
-        net.eval()
-    after = _hidden_state(net)
-    changed = [name for name, value in before.items() if not _same(value, after.get(name))]
-    if changed:
-        raise UserError(
-            f"model {model}: training changes {changed[0]}, which is not among its weights and buffers, so that clients would "
-            "share it. Register it by register_buffer as a persistent buffer"
-        )
+    loss = step(weights, step.velocity(weights, step.algorithm.trained), received, batch, step.config.lr)
+    results = [loss, *weights.values()]
+    return [tensor[0] for tensor in results] if step.stacked else results
 
 
 def _weights(algorithm: FedAvg) -> Weights:
     return {name: tensor.detach().clone() for name, tensor in algorithm.net.tensors.items()}
 
 
-def _hidden_state(net: nn.Module) -> dict[str, Any]:
-    """Return the buffers that are not in the state_dict, and the numbers among the modules' attributes."""
-    stored = net.state_dict().keys()
-    state: dict[str, Any] = {name: buffer.clone() for name, buffer in net.named_buffers() if name not in stored}
+def _agree(ones: list[Tensor], others: list[Tensor], tolerance: float) -> bool:
+    """Return whether tensors are the same up to a share of the largest number in each."""
+    pairs = [(one.double(), other.double()) for one, other in zip(ones, others, strict=True)]
+    scales = [tolerance * float(other.nan_to_num(0, 0, 0).abs().max()) if tolerance else 0 for _, other in pairs]
+    return all(torch.allclose(*pair, 0, scale, equal_nan=True) for pair, scale in zip(pairs, scales, strict=True))
+
+
+def _state(net: nn.Module) -> dict[str, bytes | None]:
+    """Return the state of generators of random numbers and of all modules' attributes, by what a change of it says."""
+    state: dict[str, Any] = {
+        "draws from Python's random": random.getstate(),
+        "draws from numpy.random": np.random.get_state(),
+        "draws from torch's own generator": bytes(torch.get_rng_state().numpy()),
+    }
     for place, module in net.named_modules():
-        numbers = {key: value for key, value in vars(module).items() if isinstance(value, int | float) and key != "training"}
-        state |= {f"{place}.{key}": value for key, value in numbers.items()}
-    return state
+        state |= {f"changes {place}.{key}": value for key, value in vars(module).items()}
+    return {name: _serialise(value) for name, value in state.items()}
 
 
-def _same(one: Any, other: Any) -> bool:
-    return torch.equal(one, other) if isinstance(one, Tensor) and isinstance(other, Tensor) else one is other or one == other
+class _Pickler(pickle.Pickler):
+    """Serialises values without the tensors, modules and code that they refer to."""
+
+    def persistent_id(self, obj: Any) -> str | int | None:
+        if isinstance(obj, Tensor | nn.Module | weakref.ref):
+            return type(obj).__name__
+        return id(obj) if isinstance(obj, FunctionType | type) else None
 
 
-def _dropout(function: Any, args: tuple, kwargs: dict) -> float | None:
-    """Return the rate of dropout of a fused attention, which draws only if it is not 0; None for other operations."""
-    defaults = {argument.name: argument.default_value for argument in function._schema.arguments}
-    return (defaults | dict(zip(defaults, args, strict=False)) | kwargs).get("dropout_p")
-
-
-@contextmanager
-def _no_draws(model: str) -> Iterator[None]:
-    """Raise UserError if an operation within the context draws from torch's own generator."""
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if torch.Tag.nondeterministic_seeded in function.tags and _dropout(function, args, kwargs or {}) != 0:
-                raise UserError(
-                    f"model {model}: {function.name()} draws from torch's own generator, so that results could not be "
-                    "repeated. Use nn.Dropout or torch.nn.functional.dropout"
-                )
-            return function(*args, **(kwargs or {}))
-
-    with Watch():
-        yield
+def _serialise(value: Any) -> bytes | None:
+    """Return a value in bytes; None for one of a type that has none, of which only its influence on results is seen."""
+    file = io.BytesIO()
+    try:
+        _Pickler(file).dump(value)
+    except (AttributeError, TypeError, RuntimeError, pickle.PicklingError):
+        return None
+    return file.getvalue()

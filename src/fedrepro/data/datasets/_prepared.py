@@ -71,8 +71,8 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
             problem = f"labels {y.dtype} {y.shape}, expected (N,) whole numbers"
         elif len(x) != len(y):
             problem = f"{len(x)} images but {len(y)} labels"
-        elif len(x) == 0:
-            problem = "no images"
+        elif x.size == 0:
+            problem = f"no images, or none with pixels: {x.shape}"
         elif y.min() < 0 or y.max() >= classes:
             problem = f"labels {y.min()}..{y.max()}, expected 0..{classes - 1}"
         elif real and not np.isfinite(x).all():
