@@ -175,7 +175,6 @@ def frozen():
     ([[[1, 2], [3]], DIGITS] * 2, {}, "dataset: expected dense arrays or tensors of numbers: ValueError: "),
     ([torch.ones(4, 3, 3).to_sparse(), DIGITS] * 2, {}, "expected dense arrays or tensors .*Tensor.to_dense"),
     ([torch.ones(4, 3, 3, device="meta"), DIGITS] * 2, {}, "expected dense arrays or .*: NotImplementedError: "),
-    ([torch.masked.as_masked_tensor(torch.ones(4, 3, 3), torch.ones(4, 3, 3) > 0), DIGITS] * 2, {}, "expected dense arrays"),
     ("digits", {"model": nn.LazyBatchNorm2d()}, "model: it cannot be .*Pass a function .*uninitialized parameter"),
     ("digits", {"model": lambda: nn.Linear(3, "a")}, "model: it cannot be made .*TypeError"),
     ("digits", {"model": lambda: nn.Sequential(nn.LazyConv3d(2, 9))}, r"cannot compute images of shape \(2, 1, 16, 16\)"),
