@@ -83,8 +83,8 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
 @pytest.mark.parametrize(("arguments", "words"), [
     (("train", "--scale", "huge"), "unknown scale 'huge': choose from quick, other"),
     (("store", "--paper", "q"), "unknown paper 'q': choose from p"),
-    (("plan", "--device", "tpu"), "device: "),
-    (("train", "--executor", "fast"), "executor: Input should be 'auto', 'sequential'"),
+    (("plan", "--device", "tpu"), "--device: Input should be 'auto', 'cpu' or 'cuda'"),
+    (("train", "--executor", "fast"), "--executor: Input should be 'auto', 'sequential'"),
     (("train", "--runs", "absent.json", "--executor", "fast"), "unknown executor 'fast': choose from auto, sequential"),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
     (("train", "--runs", "absent.json", "--scale", "p"), "--runs: trains what is in the list"),
@@ -135,7 +135,7 @@ def shell(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
 def test_a_mistake_as_the_shell_sees_it(here):
     write(here, {})
     done = shell("train", "--scale", "q")
-    message = "error: params.yaml: scale: unknown scale 'q': choose from quick, other\n"
+    message = "error: --scale: unknown scale 'q': choose from quick, other\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 

@@ -54,6 +54,12 @@ def test_a_crash_stays_a_crash():
         raise ValueError("a crash")
 
 
+def test_what_fails_after_a_signal_is_an_interruption(monkeypatch):
+    """The import of torch swallows it, and numpy's then fails."""
+    monkeypatch.setattr("fedrepro.core.errors.stops", [1.0])
+    assert is_interrupt(ImportError("cannot load module more than once per process"))
+
+
 def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, monkeypatch):
     """As Python 3.11 tells it when a signal arrives within an import that makes one."""
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 from statistics import mean
+from types import SimpleNamespace
 
 import pytest
 
@@ -227,13 +228,13 @@ def test_snakemake_trains_trials_only_if_asked():
 def test_the_command_trains_and_writes_and_then_has_nothing_to_do(monkeypatch, capsys):
     commands = []
 
-    def snakemake(command: list[str]) -> subprocess.CompletedProcess:
+    def snakemake(command: list[str]) -> SimpleNamespace:
         commands.append(command[1:])
         finish_all(planned(settings()), by_mu)
-        return subprocess.CompletedProcess(command, 0)
+        return SimpleNamespace(wait=lambda: 0, terminate=None)
 
     settings()
-    monkeypatch.setattr(subprocess, "run", snakemake)
+    monkeypatch.setattr(subprocess, "Popen", snakemake)
     assert main(["tune", "p", "--scale", "quick", "--cores", "1"]) == 0
     assert commands == [["-m", "snakemake", "--cores", "1", "tune_p", "--config", "scale=quick"]]
     assert capsys.readouterr().out == f"p one Prox: no values are chosen\n{CHOSEN}: written\n"

@@ -19,7 +19,7 @@ import torch
 
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
-from fedrepro.core.errors import Failures, UserError, stop_on_sigterm
+from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
 from fedrepro.core.files import read_json, write_json
 from fedrepro.runs import integrity
 from fedrepro.runs import run as runs
@@ -241,12 +241,14 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
     def terminated(federation, state):
         return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
 
-    before = signal.getsignal(signal.SIGTERM)
-    stop_on_sigterm()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    stop_on_signals()
     monkeypatch.setattr(engine.Federation, "advance", terminated)
     with pytest.raises(KeyboardInterrupt):
         train(broken, config())
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    stops.clear()
     monkeypatch.undo()
     assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
     first = timing(broken)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from fedrepro.core.errors import Failures, UserError, unknown_name
+from fedrepro.core.errors import Failures, UserError, on_signals, stop_on_signals, unknown_name
 from fedrepro.core.formatting import count
 
 if TYPE_CHECKING:
@@ -49,7 +49,13 @@ class Project:
             key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor") if getattr(options, key)
         }
         self.file: Path = options.params
-        self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
+        try:
+            self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
+        except UserError as error:
+            message = str(error)
+            for key in settings:
+                message = message.replace(f"{self.file}: {key}: ", f"--{key.replace('_', '-')}: ")
+            raise UserError(message) from None
         self.paths = Paths(results=options.results)
 
     def plan(self, select: Callable[["Plan"], list["PlannedExperiment"]] | None = None) -> "Plan":
@@ -247,8 +253,11 @@ def tune(options: argparse.Namespace) -> int:
         overrides = [f"{key}={getattr(options, key)}" for key in ("scale", "data_mirror", "device") if getattr(options, key)]
         targets = [f"tune_{paper}" for paper in dict.fromkeys(series.paper for series in stale)]
         command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), *targets]
-        if code := subprocess.run([*command, *(["--config", *overrides] if overrides else [])]).returncode:
+        process = subprocess.Popen([*command, *(["--config", *overrides] if overrides else [])])
+        on_signals(process.terminate)  # it stops its jobs, and says so
+        if code := process.wait():
             return code
+        stop_on_signals()
         planned = trials.plan_trials(project.params, project.paths, papers)
         stale = [series for series in planned if series.stale]
     changed = trials.write_choices(planned, project.params)

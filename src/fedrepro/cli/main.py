@@ -12,13 +12,13 @@ from typing import Any
 from fedrepro import __version__
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
-from fedrepro.core.errors import UserError, as_user_error, is_interrupt, stop_on_sigterm
+from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Returns 0; 2 after a UserError, with its message; 3 if the time budget ended; 130 after an interrupt."""
     try:
-        stop_on_sigterm()
+        stop_on_signals()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # not every terminal can encode the letters in titles
         options = _parser().parse_args(arguments)
@@ -30,16 +30,14 @@ def main(arguments: list[str] | None = None) -> int:
         code = options.command(options)
         sys.stdout.flush()
         return code
-    except UserError as error:
-        sys.stderr.write(f"{painted('error:', 'bold red', sys.stderr)} {error}\n")
-        return 2
     except BaseException as error:
         if is_interrupt(error):
-            sys.stderr.write("stopped; the same command continues from the last checkpoint\n")
+            on_signals(lambda: os._exit(130))  # a second Ctrl-C meets a process that is ending
+            sys.stderr.write(f"{STOPPED}\n")
             return 130
         if isinstance(error, BrokenPipeError) and _output_closed():
             return 0
-        if (user_error := as_user_error(error)) is None:
+        if (user_error := error if isinstance(error, UserError) else as_user_error(error)) is None:
             raise
         sys.stderr.write(f"{painted('error:', 'bold red', sys.stderr)} {user_error}\n")
         return 2

@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import threading
+import time
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 log = logging.getLogger(__name__)
 
@@ -78,23 +79,46 @@ def as_user_error(error: BaseException) -> UserError | None:
     return None
 
 
-def stop_on_sigterm() -> None:
-    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does, so that the work stops at a checkpoint."""
+STOPPED = "stopped; the same command continues from the last checkpoint"
+REPEAT_SECONDS = 1.0  # within this time it is the same signal again, sent by the terminal and by a parent such as uv
+stops: list[float] = []  # times of the signals that asked this process to stop
 
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt("terminated")
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, stop)
+def on_signals(act: Callable[[], object]) -> None:
+    """Call `act` at Ctrl-C, SIGTERM and when the terminal closes; signals that are ignored, as under nohup, stay ignored."""
+
+    def heed(*_: object) -> None:
+        stops.append(time.monotonic())
+        act()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, heed)
+
+
+def stop_on_signals() -> None:
+    """Make these signals raise KeyboardInterrupt, so that the work stops at a checkpoint; later ones end the process."""
+
+    def stop() -> None:
+        if len(stops) == 1:
+            raise KeyboardInterrupt
+        if stops[-1] - stops[0] > REPEAT_SECONDS:
+            try:
+                os.write(2, f"{STOPPED}\n".encode())
+            finally:
+                os._exit(130)
+
+    on_signals(stop)
 
 
 def is_interrupt(error: BaseException | None) -> bool:
     """Return whether an error is Ctrl-C or follows from it.
 
-    In Python 3.11 an interrupt during the definition of a class, as in an import, is a RuntimeError; and clean-up may fail too.
+    In Python 3.11 an interrupt during the definition of a class, as in an import, is a RuntimeError; the import of torch fails
+    otherwise; and clean-up may fail too.
     """
     return error is not None and (
-        isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__) or is_interrupt(error.__context__)
+        bool(stops) or isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__) or is_interrupt(error.__context__)
     )
 
 

@@ -179,7 +179,8 @@ def _train_rounds(
             try:
                 state, row = federation.advance(state)
             except KeyboardInterrupt:
-                log.warning("stopped after round %d of %d; the same command resumes it", state.round, run.config.rounds)
+                extra = progress_bar.SHOWN_AS_BAR  # the command says that it stopped
+                log.warning("stopped after round %d of %d", state.round, run.config.rounds, extra=extra)
                 _save(run, state, rows, clock)
                 raise
             rows.append(row)

@@ -61,7 +61,8 @@ def _die_with_run() -> None:
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to all processes of a job; the run ends its workers itself
+    # these are sent to all processes of a job; the run ends its workers itself
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _die_with_run()
     threading.Thread(target=_exit_with_run, args=(int(sys.argv[1]),), daemon=True).start()
