@@ -10,9 +10,15 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fedrepro.cli.terminal import Event, summary
+from fedrepro.cli.terminal import Event, exit_on_signals
+
+if workflow.is_main_process:
+    exit_on_signals()  # first: the other imports take a second
+    shell.prefix("trap '' INT HUP; exec ")  # jobs get SIGTERM from this process, in place of the terminal's signals
+
+from fedrepro.cli.terminal import summary
 from fedrepro.config import strict_yaml
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, stops
 from fedrepro.report.documents import pdf
 
 if workflow.is_main_process:
@@ -67,6 +73,7 @@ rule all:
 
 
 onstart:
+    exit_on_signals()  # again: Snakemake's scheduler has taken SIGTERM, to wait for all running jobs
     gc.enable()
 
 
@@ -78,5 +85,7 @@ onsuccess:
 
 onerror:
     work.restore_summaries()
+    if stops:
+        raise SystemExit
     mirror_rest()
     logger.error("Not done. Finished work is kept; the same command continues with the rest.", extra={"event": Event.END})

@@ -5,23 +5,31 @@ import io
 import json
 import logging
 import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
+from rich import cells
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fedrepro.cli.terminal import Event, log_filters, summary
 from fedrepro.cli.terminal import failures as failure
 from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
-from fedrepro.core.errors import UserError, unknown_name
+from fedrepro.core.errors import STOPPED, UserError, on_signals, unknown_name
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost
 from fedrepro.experiments.cost_model import Cost
 from fedrepro.experiments.plan import PlannedExperiment
-from support.pipeline import ROOT
+from support.pipeline import ROOT, command, environment, shrink
+from support.terminal import CTRL_C, OnTerminal, opened
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
@@ -78,23 +86,23 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     finish(runs[0])
     reach(runs[1], 20)
     clock.now += 60  # for 10 of 10 and 10 of 20 seconds: a third of the work
-    assert progress.line() == "1 of 3 runs done | fig b: round 20/40, test accuracy 81.3 % | fig c | about 2 min left"
+    assert progress.line() == "1 of 3 runs done | about 2 min left | fig b: round 20/40, test accuracy 81.3 % | fig c"
     reach(runs[1], 20, None)
     assert "fig b: round 20/40, test accuracy - | " in progress.line()
     for run in runs:
         finish(run)
     progress.running, progress.steps = {7: "train_x", 9: "page"}, (4, 9)
-    assert progress.line() == "3 of 3 runs done | page | 4 of 9 steps"
+    assert progress.line() == "3 of 3 runs done | 4 of 9 steps | page"
 
 
 def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
     progress = Progress()
     progress.requested = jobs_of(runs)
     progress.running = {7: "train_x"}
-    for run, time in zip(runs[:2], (100, 200), strict=True):
-        reach(run, time)
+    for run, moment in zip(runs[:2], (100, 200), strict=True):
+        reach(run, moment)
         (run / "log.txt").touch()
-        os.utime(run / "log.txt", (time, time))
+        os.utime(run / "log.txt", (moment, moment))
     assert progress.line() == "0 of 3 runs done | fig b: round 200/40, test accuracy 81.3 %"
 
 
@@ -119,8 +127,17 @@ def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at
 
 
 class Terminal(io.StringIO):
+    """What is written, and the size of a real terminal."""
+
+    def __init__(self, columns: int = 100) -> None:
+        super().__init__()
+        self.ours, self.other = opened(columns)
+
     def isatty(self) -> bool:
         return True
+
+    def fileno(self) -> int:
+        return self.other
 
 
 def screen(stream: io.StringIO | None = None) -> Screen:
@@ -177,6 +194,23 @@ def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(r
         assert shown.progress.line() == ""
 
 
+@pytest.mark.parametrize("columns", [0, 80, 100, 150])
+def test_a_narrow_terminal_cuts_the_end_and_never_the_time_left(columns, tmp_path):
+    clock, stream, title = Clock(), Terminal(columns), "a client with shares of 連合学習 and a long title, seed"
+    shown = Screen(stream, live=True, progress=Progress(clock))
+    runs = [entry(f"{title} {seed}", 30, folder=tmp_path) for seed in range(3)]
+    shown.progress.requested = {f"train_{number}": [run] for number, run in enumerate(runs)}
+    shown.progress.running = {number: f"train_{number}" for number in range(3)}
+    shown.show()
+    clock.now += 600
+    for run in runs:
+        reach(run.done_file.parent, 20)
+    shown.show()
+    line = stream.getvalue().split("\r\x1b[K")[-1]
+    assert line.startswith("0 of 3 runs done | about 10 min left | fig a client") and line.endswith("…")
+    assert (columns or 80) - 3 <= cells.cell_len(line) < (columns or 80)
+
+
 def test_what_a_user_reads(runs, tmp_path):
     """The words of everything else here."""
     log, terminal = tmp_path / "job.log", screen()
@@ -220,7 +254,8 @@ def script(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "workflow/scripts")
     module = importlib.import_module("_log")
     monkeypatch.setattr(logging, "basicConfig", lambda **options: None)
-    monkeypatch.setattr(module, "stop_on_sigterm", lambda: None)
+    monkeypatch.setattr(module, "stop_on_signals", lambda: None)
+    monkeypatch.setattr(module.os, "dup2", lambda *streams: None)
     log = tmp_path / "rule.log"
     failure.write(log, {"of before": KeyError()})
     rule = SimpleNamespace(rule="page", log=[str(log)])
@@ -253,7 +288,144 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
     assert read_failures() == [("a", "KeyError: 1"), ("c", "no")]
 
 
+# ---- a job on the terminal of Snakemake
+
+JOB = """
+import os, subprocess, sys, warnings
+from types import SimpleNamespace
+from tqdm import tqdm
+sys.path.insert(0, sys.argv[1])
+from _log import failures_logged
+with failures_logged(SimpleNamespace(rule="x", log=["job.log"])):
+    print("printed", flush=True)
+    warnings.warn("a warning")
+    subprocess.run(["echo", "of a worker"])
+    for _ in tqdm(range(3), desc="bar", disable=None):
+        pass
+"""
+
+
+def test_all_that_a_job_prints_is_in_its_log_and_a_bar_is_nowhere(tmp_path):
+    job = OnTerminal(100, sys.executable, "-c", JOB, str(ROOT / "workflow/scripts"), cwd=tmp_path, env=environment(ROOT))
+    assert (job.read(), job.code()) == ("", 0)
+    logged = (tmp_path / "job.log").read_text()
+    assert all(text in logged for text in ("printed\n", "UserWarning: a warning\n", "of a worker\n")) and "bar" not in logged
+
+
+def test_a_warning_of_torch_that_nobody_can_act_on_is_not_shown():
+    program = "import fedrepro, torch; torch.func.vmap(torch.histc)(torch.zeros(2, 3))"  # as LSTMs do
+    done = subprocess.run([sys.executable, "-c", program], env=environment(ROOT), capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# ---- stopped by the user, or with the terminal
+
+WORK = """
+import sys, time
+from fedrepro.cli import docs, main
+def work():
+    print("at work", flush=True)
+    time.sleep(60)
+docs.texts = work
+sys.exit(main.main(["docs"]))
+"""
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-C twice", signal.SIGTERM, signal.SIGHUP], ids=str)
+def test_a_command_ends_with_one_line(how, tmp_path):
+    (tmp_path / "params.yaml").touch()
+    command = OnTerminal(100, sys.executable, "-c", WORK, cwd=tmp_path, env=environment(ROOT))
+    command.read("at work\r\n")
+    if isinstance(how, signal.Signals):
+        command.process.send_signal(how)
+    else:
+        command.type(CTRL_C)
+        if how == "Ctrl-C twice":
+            time.sleep(0.1)
+            command.type(CTRL_C)
+    assert command.read().replace("^C", "") == f"at work\r\n{STOPPED}\r\n"
+    assert command.code(10) == 130
+
+
+def test_later_signals_end_what_does_not_stop():
+    begins = "import signal, time\nfrom fedrepro.core.errors import stop_on_signals\nstop_on_signals()\n"
+    swallows = (
+        "try:\n    print(flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print(flush=True)\ntime.sleep(60)\n"
+    )
+    pipes = {"env": environment(ROOT), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", begins + swallows], **pipes) as process:
+        for _ in range(2):
+            assert process.stdout is not None and process.stdout.readline()
+            process.terminate()
+        assert process.poll() is None  # the same signal, told twice
+        time.sleep(1.2)
+        process.terminate()
+        assert process.communicate(timeout=10) == ("", f"{STOPPED}\n") and process.returncode == 130
+
+
+def test_signals_that_are_ignored_stay_so():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    on_signals(lambda: None)
+    after = {number: signal.getsignal(number) for number in before}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after[signal.SIGHUP] is signal.SIG_IGN and callable(after[signal.SIGTERM]) and callable(after[signal.SIGINT])
+
+
+def test_after_a_signal_no_job_has_failed_and_one_line_says_it(monkeypatch):
+    monkeypatch.setattr("fedrepro.cli.terminal.screen.stops", [1.0])
+    terminal = screen()
+    terminal.answer = "Building"
+    for one in (FAILED, record("x", ERROR), record("no backup", WARNING)):
+        terminal.handle(one)
+    terminal.close()
+    terminal.close()
+    assert terminal.stream.getvalue() == f"{STOPPED}\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """Two runs of many rounds."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("src", "workflow", "profiles"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", folder)
+    shrink(folder, rounds=3000, train_images=200, test_images=40, clients_per_round=1)
+    return folder
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C twice", "closed", signal.SIGTERM], ids=str)
+def test_snakemake_ends_with_one_line_and_leaves_no_lock(how, project):
+    """And no job; what they have done is stored."""
+    terminal = OnTerminal(100, *command("--cores", "2", "train"), cwd=project, env=environment(project))
+    terminal.read(": round ")
+    before = len(terminal.shown)
+    if how == "closed":
+        terminal.close()
+    elif how == "Ctrl-C twice":
+        terminal.type(CTRL_C)
+        time.sleep(0.3)
+        terminal.type(CTRL_C)
+    else:
+        terminal.process.send_signal(how)
+    if how != "closed":
+        *lines, last = terminal.read()[before:].replace("^C", "").split("\r\x1b[K")
+        assert last == f"{STOPPED}\r\n" and not [line for line in lines if "\n" in line or "FAILED" in line]
+        assert "round/s" not in terminal.shown
+    assert terminal.code() == 130
+    assert not list(project.glob(".snakemake/locks/*"))
+    assert not [job for job in psutil.process_iter(["cwd"]) if job.info["cwd"] == str(project)]
+    assert list(project.glob("results/runs/*/*/checkpoint.safetensors"))
+
+
 # ---- what the Snakefile hooks in
+
+
+def test_a_lock_is_explained():
+    error = record("Directory cannot be locked", event=LogEvent.ERROR, exception="LockException")
+    assert log_filters.explain_lock(error) and "run `snakemake --unlock`, then the same command" in error.getMessage()
+    assert log_filters.explain_lock(other := record("x")) and other.getMessage() == "x"
 
 
 def test_the_cost_is_that_of_the_jobs_that_run(caplog):

@@ -68,6 +68,7 @@ if workflow.is_main_process:
     for warning in work.warnings:
         logger.warning(warning)
     cores = work.slots() * (work.params.cores_per_run if work.cluster else 1)
+    logger.addFilter(log_filters.explain_lock)
     logger.addFilter(log_filters.announce_cost(work.costs_of_rules, cores))
     logger.addFilter(
         log_filters.suggest_targets(

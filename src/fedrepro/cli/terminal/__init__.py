@@ -1,7 +1,12 @@
 """Terminal output while Snakemake works: the cost of the requested work, a line of progress, failures, a closing message."""
 
+import atexit
+import contextlib
+import os
 from enum import StrEnum
 from typing import TextIO
+
+from fedrepro.core.errors import on_signals, stops
 
 
 class Event(StrEnum):
@@ -9,6 +14,21 @@ class Event(StrEnum):
 
     COST = "fedrepro_cost"
     END = "fedrepro_end"
+
+
+def exit_on_signals() -> None:
+    """Let Ctrl-C, SIGTERM and a closed terminal end this process and its jobs, which then store checkpoints."""
+    import psutil  # of Snakemake
+
+    def stop() -> None:
+        for job in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                job.terminate()
+        if len(stops) == 1:
+            atexit.register(os._exit, 130)  # instead of seconds in which modules are taken down
+            raise SystemExit
+
+    on_signals(stop)
 
 
 def painted(text: str, style: str, stream: TextIO) -> str:

@@ -1,4 +1,4 @@
-"""Filters for Snakemake's logger: announce the cost of the requested work, suggest targets for an unknown one."""
+"""Filters for Snakemake's logger: the cost of the requested work, targets like an unknown one, how to end a lock."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,6 +10,10 @@ from fedrepro.core.errors import unknown_name
 from fedrepro.experiments import cost
 
 log = logging.getLogger("snakemake.logging")
+LOCKED = (
+    "This folder is locked: another `snakemake` works here, or one was killed. If none works here, run `snakemake --unlock`, "
+    "then the same command."
+)
 Filter = Callable[[logging.LogRecord], bool]
 
 
@@ -34,6 +38,13 @@ def announce_cost(jobs: Mapping[str, list[cost.PendingWork]], cores: int) -> Fil
         return True
 
     return announce
+
+
+def explain_lock(record: logging.LogRecord) -> bool:
+    """Say how to go on after a hard kill, which leaves Snakemake's lock."""
+    if getattr(record, "exception", None) == "LockException":
+        record.msg, record.args = LOCKED, None
+    return True
 
 
 def suggest_targets(valid: Collection[str], requested: Callable[[], Iterable[str]]) -> Filter:

@@ -42,9 +42,9 @@ class Progress:
         return (self.clock() - self.began) * (1 - done) / (done - self.share_before)
 
     def line(self) -> str:
-        """Return the line of progress: runs done, the rounds of running jobs, time left, or Snakemake's steps after all runs.
+        """Return the line of progress: runs done, time left, or Snakemake's steps after all runs, the rounds of running jobs.
 
-        Empty while no job runs.
+        Empty while no job runs. A narrow terminal cuts the end.
         """
         if not self.running:
             return ""
@@ -52,13 +52,12 @@ class Progress:
         if self.began is None and self.requested.keys() & set(self.running.values()):
             self.began, self.share_before = self.clock(), self.share_done()
         parts = [f"{done} of {count(total, 'run')} done"] if total else []
-        parts += filter(None, map(self._describe_job, self.running.values()))
         left = self.seconds_left()
         if left is not None:
             parts.append(f"about {duration(left)} left")
         elif done == total and self.steps[1]:
             parts.append(f"{self.steps[0]} of {count(self.steps[1], 'step')}")
-        return " | ".join(parts)
+        return " | ".join([*parts, *filter(None, map(self._describe_job, self.running.values()))])
 
     def _describe_job(self, rule: str) -> str:
         """Return the state of a running job; empty if its runs are finished and its process is about to end."""

@@ -4,17 +4,20 @@ A record's event and level decide what is shown: our own messages, failed jobs, 
 are in .snakemake/log. If the output is no terminal but a file, the line of progress is appended now and then.
 """
 
-import shutil
+import os
 import threading
 from logging import ERROR, WARNING, LogRecord
 from typing import Any, TextIO
 
+from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fedrepro.cli.terminal import Event, failures, painted
 from fedrepro.cli.terminal.progress import Progress
+from fedrepro.core.errors import STOPPED, stops
 
 REDRAW_SECONDS, APPEND_SECONDS = 1.0, 15.0  # between two lines of progress, on a terminal and in a file
+UNKNOWN_WIDTH = 80  # of a terminal that tells none
 RESTORE = "restore_output"  # Snakemake's function that warns of each new output of a failed job
 
 
@@ -41,7 +44,7 @@ class Screen:
         fields: Any = record  # with the attributes that Snakemake adds, by event
         with self.lock:
             match getattr(record, "event", None):
-                case _ if self.ended:
+                case _ if self.ended or stops:
                     pass
                 case Event.COST:
                     self.progress.requested = fields.requested
@@ -89,9 +92,10 @@ class Screen:
         with self.lock:
             line = self.progress.line()
             if self.redraws:
-                width = shutil.get_terminal_size().columns - 1
+                text = Text(line)
+                text.truncate((os.get_terminal_size(self.stream.fileno()).columns or UNKNOWN_WIDTH) - 1, overflow="ellipsis")
                 self._clear()
-                self.shown = line if len(line) <= width else line[: width - 1] + "…"
+                self.shown = text.plain
                 self.stream.write(self.shown)
                 self.stream.flush()
             elif line and line != self.shown:
@@ -109,6 +113,8 @@ class Screen:
         with self.lock:
             self._clear()
             self.stream.flush()
+            if stops and not self.ended:
+                self.answer, self.ended = STOPPED, True
             if self.answer:
                 self.say(self.answer)
             self.answer = None
