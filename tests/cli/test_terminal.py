@@ -321,8 +321,10 @@ def test_a_warning_of_torch_that_nobody_can_act_on_is_not_shown():
 # ---- stopped by the user, or with the terminal
 
 WORK = """
-import sys, time
+import atexit, sys, time
 from fedrepro.cli import docs, main
+if sys.argv[1:]:
+    atexit.register(time.sleep, 9)  # as torch takes its time
 def work():
     print("at work", flush=True)
     time.sleep(60)
@@ -334,14 +336,17 @@ sys.exit(main.main(["docs"]))
 @pytest.mark.parametrize("how", ["Ctrl-C", "Ctrl-C twice", signal.SIGTERM, signal.SIGHUP], ids=str)
 def test_a_command_ends_with_one_line(how, tmp_path):
     (tmp_path / "params.yaml").touch()
-    command = OnTerminal(100, sys.executable, "-c", WORK, cwd=tmp_path, env=environment(ROOT))
+    command = OnTerminal(
+        100, sys.executable, "-c", WORK, *["slow"] * (how == "Ctrl-C twice"), cwd=tmp_path, env=environment(ROOT)
+    )
     command.read("at work\r\n")
     if isinstance(how, signal.Signals):
         command.process.send_signal(how)
     else:
         command.type(CTRL_C)
         if how == "Ctrl-C twice":
-            time.sleep(0.1)
+            command.read(STOPPED)
+            time.sleep(1.2)
             command.type(CTRL_C)
     assert command.read().replace("^C", "") == f"at work\r\n{STOPPED}\r\n"
     assert command.code(10) == 130
