@@ -328,7 +328,7 @@ if sys.argv[1:]:
 def work():
     print("at work", flush=True)
     time.sleep(60)
-docs.texts = work
+docs.write = work
 sys.exit(main.main(["docs"]))
 """
 
