@@ -4,7 +4,6 @@
 import importlib
 import os
 import sys
-import warnings
 from typing import Any
 
 from fedrepro.core import moved
@@ -16,8 +15,6 @@ sys.meta_path.insert(0, moved.MovedModuleFinder())
 os.environ.setdefault("TORCH_DISABLE_NATIVE_JIT", "1")
 # cuBLAS reads this at the first product in a process, also one of the user's
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-# torch says so of LSTMs and others, which stacked clients then train one by one
-warnings.filterwarnings("ignore", "There is a performance drop because we have not yet implemented the batching rule")
 
 
 def __getattr__(name: str) -> Any:

@@ -312,12 +312,6 @@ def test_all_that_a_job_prints_is_in_its_log_and_a_bar_is_nowhere(tmp_path):
     assert all(text in logged for text in ("printed\n", "UserWarning: a warning\n", "of a worker\n")) and "bar" not in logged
 
 
-def test_a_warning_of_torch_that_nobody_can_act_on_is_not_shown():
-    program = "import fedrepro, torch; torch.func.vmap(torch.histc)(torch.zeros(2, 3))"  # as LSTMs do
-    done = subprocess.run([sys.executable, "-c", program], env=environment(ROOT), capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
 # ---- stopped by the user, or with the terminal
 
 WORK = """
