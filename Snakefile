@@ -47,7 +47,6 @@ localrules:
     pdf,
     crate,
     notebook,
-    mirror,
 
 
 include: "workflow/rules/common.smk"
@@ -63,7 +62,6 @@ rule all:
         f"{reports.folder}/index.html",
         [f"{reports.folder}/report.pdf"] if pdf.is_available() else [],
         reports.notebooks,
-        work.mirrored,
 
 
 onstart:
@@ -71,12 +69,11 @@ onstart:
 
 
 onsuccess:
-    mirror_rest()
+    mirror_runs()
     text = summary.closing_message(made(), reports.folder, time.time() - work.began)
     logger.info(text, extra={"event": Event.END})
 
 
 onerror:
     work.restore_summaries()
-    mirror_rest()
     logger.error("Not done. Finished work is kept; the same command continues with the rest.", extra={"event": Event.END})
