@@ -252,6 +252,7 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
     assert "the same command continues with the rest" in output
+    assert not (other / "mlflow.db").exists()  # nor after an interrupt, which is the same to Snakemake
 
 
 def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(project, tmp_path):

@@ -175,6 +175,22 @@ def test_an_interrupted_copy_is_replaced(store, monkeypatch):
     assert len(store.curve(run, "test_accuracy", "interrupted")) == ROUNDS + 1
 
 
+def test_an_interrupt_ends_the_copying(store, monkeypatch):
+    from mlflow import MlflowClient, MlflowException
+
+    calls: list[str] = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        calls.append("create_run")
+        raise MlflowException("rolled back") from KeyboardInterrupt()
+
+    monkeypatch.setattr(MlflowClient, "create_run", interrupted)
+    runs = [finished_run(store.folder / "stopped" / f"digits-fedmmd-s{seed}-dddd", seed) for seed in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        mirror([("stopped", "fig1", "FedMMD", run) for run in runs], store.uri, "quick")
+    assert len(calls) == 1
+
+
 def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
     from mlflow import MlflowClient
 
