@@ -116,7 +116,7 @@ def test_params_are_the_resolved_config(store):
     params = store.copies()[store.shared.id].data.params
     expected = {"lr": "0.05", "algorithm.name": "fedmmd", "algorithm.mu": "0.1", "partition.clients": "10"}
     assert (expected | {"model.arch": "paper", "train_images": "null", "augment": "[]"}).items() <= params.items()
-    assert len(params) == len(RunConfig.model_fields) - 4 + 2 + 3 + 2
+    assert len(params) == len(RunConfig.model_fields) - 5 + 2 + 3 + 2
 
 
 def test_curves_have_each_value_at_its_round(store):
