@@ -53,7 +53,6 @@ localrules:
     pdf,
     crate,
     notebook,
-    mirror,
 
 
 include: "workflow/rules/common.smk"
@@ -69,7 +68,6 @@ rule all:
         f"{reports.folder}/index.html",
         [f"{reports.folder}/report.pdf"] if pdf.is_available() else [],
         reports.notebooks,
-        work.mirrored,
 
 
 onstart:
@@ -78,7 +76,7 @@ onstart:
 
 
 onsuccess:
-    mirror_rest()
+    mirror_runs()
     text = summary.closing_message(made(), reports.folder, time.time() - work.began)
     logger.info(text, extra={"event": Event.END})
 
@@ -87,5 +85,4 @@ onerror:
     work.restore_summaries()
     if stops:
         raise SystemExit
-    mirror_rest()
     logger.error("Not done. Finished work is kept; the same command continues with the rest.", extra={"event": Event.END})

@@ -10,6 +10,7 @@ from fedrepro.config.inheritance import merge
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import workflow
 from fedrepro.experiments.workflow import Capacity, Workflow
+from fedrepro.runs.mlflow_mirror import MirrorOutcome
 from support.experiments import SETTINGS, finish
 from support.settings import PAPER, place, place_paper
 
@@ -166,8 +167,6 @@ def test_options_and_other_papers_add_no_figures():
     both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}}
     for work in (made("f2", "--profile", "profiles/slurm"), made("f2", "q", **both)):
         assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
-    work = made("mirror", "--retries", "2")
-    assert work.mirror_inputs == [] and len(made("mirror", "f1").mirror_inputs) == len(work.runs)
 
 
 def test_skipped_experiments_have_no_files(tmp_path):
@@ -214,26 +213,46 @@ def test_series_that_name_no_method_are_refused(series):
         Workflow(strict_yaml.read(file), Capacity(cores=2), dry=True, requested=())
 
 
-def test_mlflow_is_used_only_after_training(monkeypatch):
-    asked = []
-    monkeypatch.setattr(workflow.mlflow_mirror, "mirror", lambda *arguments: asked.append(arguments) or _Problem())
-    work = made()
-    assert work.mlflow_problem([]) is None and not asked
-    finish(work.runs[0])
-    assert work.mlflow_problem([]) == "no answer" and len(asked) == 1
+@pytest.fixture
+def copied(monkeypatch) -> list[set[tuple[str, str]]]:
+    """The papers and experiments of each call that copies runs."""
+    calls = []
+
+    def mirror(runs, uri, scale):
+        calls.append({(paper, experiment) for paper, experiment, _, _ in runs})
+        return MirrorOutcome(0, 0, "no answer")
+
+    monkeypatch.setattr(workflow.mlflow_mirror, "mirror", mirror)
+    return calls
 
 
-def test_runs_of_a_paper_on_request_are_copied_too(monkeypatch):
+@pytest.mark.parametrize(("requested", "experiments"), [
+    ((), {("p", "one"), ("p", "two")}), (("all", "--retries", "2"), {("p", "one"), ("p", "two")}),
+    (("mirror",), {("p", "one"), ("p", "two")}),
+    (("mirror", "f2"), {("p", "two")}), (("q", "mirror"), {("q", "one")}),
+])  # fmt: skip
+def test_mlflow_gets_the_runs_of_what_is_requested(copied, requested, experiments):
     place_paper(Path(), PAPER | {"figures": {"f": {"title": "One", "experiment": "one"}}}, "q")
-    both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}, "scales": {"quick": {"on_request": ["p"]}}}
-    monkeypatch.setattr(workflow.mlflow_mirror, "mirror", lambda *arguments: _Problem())
-    work = made("p", **both)
-    done = finish(work.plan["p"]["one"].runs[0])
-    assert work.mlflow_problem([]) == "no answer" and made("mirror", **both).mirror_inputs == [done.summary]
+    both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}, "scales": {"quick": {"on_request": ["q"]}}}
+    assert made(*requested, **both).mlflow_problem() == "no answer" and copied == [experiments]
+    assert made(*requested, **both, mlflow_uri=None).mlflow_problem() is None and len(copied) == 1
 
 
-class _Problem:
-    problem = "no answer"
+@pytest.mark.parametrize("target", ["p", "f2", "train", "data", "page", "reports/quick/index.html"])
+def test_a_named_target_uses_mlflow_only_after_training(copied, target):
+    work = made(target)
+    assert work.mlflow_problem() is None and not copied
+    finish(work.plan["p"]["two"].runs[0])
+    assert work.mlflow_problem() == "no answer" and len(copied) == 1
+
+
+@pytest.mark.parametrize(
+    "triggers", [("--rerun-triggers", "mtime"), ("--rerun-triggers=mtime",), ("--rerun-triggers", "mtime", "input")]
+)
+def test_triggers_that_do_not_see_settings_are_refused(triggers):
+    with pytest.raises(UserError, match="^--rerun-triggers: without params"):
+        made(*triggers)
+    assert made("--rerun-triggers", "mtime", "params").requested_experiments
 
 
 def test_the_first_page_stays_as_it_is_if_a_paper_with_a_page_is_left_out():

@@ -1,11 +1,13 @@
 """The whole pipeline on a tiny job, in a folder of its own: what runs, what does not run again, what a kill leaves."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -78,8 +80,9 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
         f"{PAPER}/tables/fig4_rounds.tex", f"{PAPER}/tables/verdicts.json",
     ):  # fmt: skip
         assert (made / name).stat().st_size > 0, name
-    assert json.loads((project / "results/mlflow-quick.json").read_text())["new"] == 3
     assert len(summaries(project)) == 3
+    with contextlib.closing(sqlite3.connect(project / "mlflow.db")) as copies:
+        assert copies.execute("SELECT status FROM runs").fetchall() == [("FINISHED",)] * 3
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
 
 
@@ -146,6 +149,26 @@ def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
     meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
     assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
     assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}
+
+
+def test_no_target_undoes_another(project, tmp_path):
+    """In both orders; nor do scripts whose time is in the future. Snakemake compares what it recorded of each file."""
+    other = profiled(project, tmp_path / "other", None)
+    for path in (other / "workflow").rglob("*.*"):
+        os.utime(path, (time.time() + 10**6,) * 2)
+    figure = other / f"reports/quick/{PAPER}/figures/fig4d.svg"
+
+    def assert_nothing_to_do():
+        for target in ([], ["fig4d"], [PAPER]):
+            assert NOTHING_TO_BE_DONE_MSG in snakemake(other, "-n", "--cores", "2", *target)
+
+    assert_nothing_to_do()
+    for first, second in (("all", "fig4d"), ("fig4d", "all")):
+        figure.unlink()
+        snakemake(other, "--cores", "2", first)
+        snakemake(other, "--cores", "2", second)
+        assert_nothing_to_do()
+    assert "--rerun-triggers: without params" in snakemake(other, "-n", "--rerun-triggers", "mtime", fails=True)
 
 
 def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
@@ -229,6 +252,7 @@ def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     assert failed == "FAILED fig4d L2 0.001, seed 0: KeyError: 1"
     assert "Traceback" in (other / log.split(": ")[1]).read_text(encoding="utf-8")
     assert "the same command continues with the rest" in output
+    assert not (other / "mlflow.db").exists()  # nor after an interrupt, which is the same to Snakemake
 
 
 def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(project, tmp_path):
@@ -329,6 +353,12 @@ def test_two_papers_may_use_the_same_names(project, tmp_path):
     text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
     labels = re.findall(r"\\label{([^}]+)}", text)
     assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-quick-fig4d", "fig:twin-quick-fig4d"} <= set(labels)
+    params = pipeline.read(other / "params.yaml")
+    params["scales"]["quick"]["on_request"] = [TWIN]
+    pipeline.write(other / "params.yaml", params)
+    assert "rule notebook" in snakemake(other, "-n", "reports/quick/notebooks/twin_fig4d.ipynb")
+    message = snakemake(other, "-n", "reports/quick/notebooks/twin_fig4x.ipynb", fails=True)
+    assert "Traceback" not in message and "MissingRuleException" in message
 
 
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):

@@ -15,10 +15,10 @@ for paper in work.papers:
         localrule: True
         params:
             paper=work.papers[paper],
-            made=reports.artifact_keys(paper),
+            made=unrecorded(reports.artifact_keys(paper)),
             gathered=unrecorded(reports.requested_sources(paper)),
             folder=unrecorded(str(reports.folder / paper)),
-            whole=paper not in reports.requested,
+            whole=unrecorded(paper not in reports.requested),
             digest=reports.digest(paper),
         script:
             "../scripts/artifacts.py"

@@ -7,7 +7,6 @@ from snakemake.logging import logger
 from fedrepro.cli.terminal import log_filters
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.workflow import DATA_PRIORITY, Capacity, Workflow
-from fedrepro.runs import mlflow_mirror
 
 resources = dict(workflow.global_resources.unwrapped_items())
 try:
@@ -27,7 +26,7 @@ wildcard_constraints:
     dataset="[a-z0-9_]+",
     prepared="[a-z0-9_-]+",
     paper="|".join(work.papers),
-    figure="[a-z0-9_]+",
+    figure="|".join({key for spec in work.papers.values() for key in spec.figures}),
 
 
 for name, files in work.targets.items():
@@ -58,9 +57,9 @@ def made():
     return [str(path) for job in workflow.dag.finished_jobs for path in job.output]
 
 
-def mirror_rest():
-    """Copy runs that were trained but not mirrored by a job to MLflow; warn if that fails."""
-    if problem := work.mlflow_problem(made()):
+def mirror_runs():
+    """Copy finished runs to MLflow; warn if that fails."""
+    if problem := work.mlflow_problem():
         logger.warning(f"MLflow is not up to date (`snakemake --cores 1 mirror` tries again): {problem}")
 
 
@@ -76,4 +75,3 @@ if workflow.is_main_process:
             lambda: filterfalse(workflow.is_rule, workflow.dag_settings.targets),
         )
     )
-    mlflow_mirror.remove_stale_marker(work.params.mlflow_uri, work.mirrored)

@@ -1,4 +1,4 @@
-# Artifacts -> pages, one LaTeX report, an RO-Crate, notebooks; finished runs -> MLflow.
+# Artifacts -> pages, one LaTeX report, an RO-Crate, notebooks.
 
 
 rule page:
@@ -59,23 +59,15 @@ rule notebook:
     log:
         f"logs/{work.params.scale}/notebook/{{paper}}_{{figure}}.log",
     params:
-        spec=lambda wildcards: work.default_papers[wildcards.paper],
+        spec=lambda wildcards: work.papers[wildcards.paper],
         scale=work.params.scale,
         code=reports.code,
     script:
         "../scripts/notebook.py"
 
 
+# the handler `onsuccess` copies, at the end of any command; without output, this job is always one that ends
 rule mirror:
-    input:
-        work.mirror_inputs,
-    output:
-        work.mirrored,
-    log:
-        f"logs/{work.params.scale}/mirror.log",
-    params:
-        runs=work.planned_runs,
-        uri=work.params.mlflow_uri,
-        scale=work.params.scale,
-    script:
-        "../scripts/mirror.py"
+    localrule: True
+    shell:
+        "true"

@@ -349,8 +349,8 @@ class Params(Frozen):
     report_only: bool = Field(
         False, description="train nothing: report the series whose runs are all finished, where an experiment has two or more"
     )
-    mlflow_uri: str = Field(
-        "sqlite:///mlflow.db", description="MLflow's database file or server, to which finished runs are copied"
+    mlflow_uri: str | None = Field(
+        "sqlite:///mlflow.db", description="MLflow's database file or server, to which finished runs are copied; null: none"
     )
     papers: Annotated[tuple[Key, ...], AfterValidator(distinct), Listed] = Field(description="folders of workflow/papers")
     scales: dict[Key, Scale] = Field(

@@ -204,7 +204,7 @@ def unique_runs(chosen: Iterable[PlannedExperiment]) -> list[Run]:
 def work_items(planned: Plan) -> list[WorkItem[Run]]:
     """Return every run that is not kept, once, named after the first experiment and series that need it."""
     items: dict[Path, WorkItem[Run]] = {}
-    for paper, name, label, run in planned_runs(planned):
+    for paper, name, label, run in planned_runs(all_experiments(planned)):
         item = WorkItem(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary, run.step_cache_key)
         items.setdefault(run.folder, item)
     return [item for item in items.values() if not is_kept(item.work.folder)]
@@ -251,10 +251,10 @@ def run_folders(planned: PlannedExperiment) -> dict[str, list[Path]]:
     return {series.label: [run.folder for run in series.runs] for series in planned.series}
 
 
-def planned_runs(planned: Plan) -> list[tuple[str, str, str, Run]]:
-    """Return paper, experiment, label and run of everything that is planned."""
+def planned_runs(chosen: Iterable[PlannedExperiment]) -> list[tuple[str, str, str, Run]]:
+    """Return paper, experiment, label and run of some experiments."""
     runs: list[tuple[str, str, str, Run]] = []
-    for item in all_experiments(planned):
+    for item in chosen:
         for series in item.series:
             runs += [(item.paper, item.name, series.label, run) for run in series.runs]
     return runs

@@ -18,7 +18,6 @@ from fedrepro.config.params import DataSource, Params, with_papers
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_required_json
 from fedrepro.data import datasets
 from fedrepro.experiments import cost, jobs, partition_jobs, plan, resolve, study_plan, trials
 from fedrepro.experiments.jobs import Job, WorkItem
@@ -91,6 +90,9 @@ class Workflow:
         self.began, self.main = time.time(), main
         self.resources, self.build = resources or Capacity(), build
         self.requested = set(command_words(sys.argv[1:]) if requested is None else requested)
+        options = {word for word in self.requested if word.startswith("--rerun-triggers")}
+        if main and options and not any(word.endswith("params") for word in self.requested):
+            raise UserError("--rerun-triggers: without params nothing follows changed settings. Leave the option out")
         params, self.paths = with_papers(config, Path("params.yaml")), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # jobs that may train on this machine's GPUs at once
@@ -360,36 +362,18 @@ class Workflow:
 
     # MLflow
 
-    @property
-    def planned_runs(self) -> list[tuple[str, str, str, Run]]:
-        """Paper, experiment, series and run of everything that is planned."""
-        return plan.planned_runs(self.plan)
-
-    @property
-    def mirror_inputs(self) -> list[Path]:
-        """The runs that MLflow's copy waits for: all, or those that exist if the command line asks only for the copy."""
-        summaries = _once(run.summary for run in self.runs)
-        forced = {"-R", "--forcerun", "-F", "--forceall"} & self.requested
-        named = self._requested_files | self.requested & {*self.targets, *spec.RULES}
-        alone = named == {"mirror"} and not forced or not self.main
-        return sorted(self._finished()) if alone else summaries
-
     def _finished(self) -> set[Path]:
         """Return the summaries of all papers' finished runs."""
         return {run.summary for run in plan.unique_runs(plan.all_experiments(self.plan)) if run.summary.exists()}
 
-    @property
-    def mirrored(self) -> Path:
-        return self.paths.results / f"mlflow-{self.params.scale}.json"
+    def mlflow_problem(self) -> str | None:
+        """Copy the requested experiments' finished runs to MLflow and return what went wrong, if anything.
 
-    def mlflow_problem(self, made: Container[str]) -> str | None:
-        """Copy newly finished runs to MLflow and return what went wrong, if anything.
-
-        Args:
-            made: files that jobs have made; if the mirror's file is among them, its job has copied the runs.
+        A command that names other targets than `all` and `mirror` copies only if it has trained.
         """
-        if str(self.mirrored) in made:
-            return read_required_json(self.mirrored, "problem")["problem"]
-        if self.finished_before < self._finished():
-            return mlflow_mirror.mirror(self.planned_runs, self.params.mlflow_uri, self.params.scale).problem
-        return None
+        named = self._requested_files | self.requested & {*self.targets, *spec.RULES}
+        everything = not named or named & {"all", "mirror"}
+        if not self.params.mlflow_uri or not (everything or self.finished_before < self._finished()):
+            return None
+        runs = plan.planned_runs(self._requested(self.plan))
+        return mlflow_mirror.mirror(runs, self.params.mlflow_uri, self.params.scale).problem

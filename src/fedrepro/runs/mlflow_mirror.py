@@ -1,13 +1,13 @@
 """Copies of finished runs in MLflow, for browsing and comparing.
 
 The run folders are the source and MLflow is a view of them: a copy may be deleted and is then made again, and a store that does
-not answer costs a warning, never a result. There is one MLflow experiment per paper and one MLflow run per run. A copy with the
-status RUNNING was interrupted; the next call replaces it. One process at a time writes to a database, the others wait.
+not answer costs a warning, never a result. There is one MLflow experiment per paper and one MLflow run per run, which its tag
+`digest` identifies. A copy with the status RUNNING was interrupted; the next call replaces it. One process at a time writes to
+a database, the others wait.
 """
 
 import contextlib
 import json
-import logging
 import math
 import os
 import re
@@ -21,13 +21,12 @@ from typing import Any
 
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, is_interrupt, masked
-from fedrepro.core.files import read_json, single_process
+from fedrepro.core.files import single_process
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs import integrity
 from fedrepro.runs.kept import Rows
-from fedrepro.runs.run import LOG, RESULT_FILES, Run
+from fedrepro.runs.run import Run
 
-log = logging.getLogger(__name__)
 EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # the UI then opens the view of training runs
     "mlflow.experiment.primaryMetric.name": "test_accuracy",  # and shows this metric first
@@ -39,72 +38,57 @@ SETTINGS = {  # environment variables that mlflow reads on import or use; set un
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
 }
-COPIED_FILES = (*RESULT_FILES, LOG, "model.safetensors")
-MAX_FILE_BYTES = 5_000_000  # larger weights stay in the run's folder
-METRICS_PER_CALL = 1000  # MLflow accepts no more
+VALUES_PER_CALL = 1000  # parameters and metrics; MLflow accepts no more
 
 
 @dataclass(frozen=True)
 class MirrorOutcome:
-    """Numbers of runs that a call copied, found copied or found unfinished; `problem` says what failed, if anything."""
+    """Numbers of runs that a call copied and found copied; `problem` says what failed, if anything."""
 
     new: int
     present: int
-    unfinished: int
     problem: str | None
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """The parts of a run that are copied; times in milliseconds since 1970."""
-
-    run: Run
-    rows: Rows
-    tags: dict[str, str]
-    start: int
-    end: int
 
 
 def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, scale: str) -> MirrorOutcome:
     """Bring MLflow at `uri` up to date with tuples (paper, experiment, series label, run). Never raises for a store's failure.
 
-    The call overwrites the tags experiment, series and scale, so pass all experiments of a paper at once; each pair of scale
-    and experiment has a tag, too, which copies lose once the plan does not name them any more.
+    Each pair of scale and experiment has a tag, which copies lose once the experiment does not name them any more.
     """
-    papers, unfinished, problems = _group_by_paper(runs_by_experiment, scale)
-    new = present = 0
+    papers: dict[str, dict[Path, tuple[Run, dict[str, str]]]] = defaultdict(dict)
+    for paper, experiment, label, run in runs_by_experiment:
+        if run.summary.exists():
+            papers[paper].setdefault(run.folder, (run, {}))[1].setdefault(f"experiment.{scale}.{experiment}", label)
+    new, present, problems = 0, 0, []
     try:
         with _database_lock(uri) if papers else contextlib.nullcontext():
             client = _client(uri) if papers else None  # None: the loop below is empty
             for paper, runs in papers.items():
-                experiment = _experiment_id(client, uri, paper)
+                experiment = _experiment_id(client, paper)
                 copies = _complete_copies(client, experiment)
-                planned = {finished.tags["digest"]: finished.tags for finished in runs}
-                for digest, copy in copies.items():
-                    _remove_tags(client, copy, f"experiment.{scale}.", planned.get(digest, {}))
-                for finished in runs:
-                    if copy := copies.get(finished.tags["digest"]):
-                        _update_tags(client, copy, finished.tags)
+                mentioned = {key for _, labels in runs.values() for key in labels}
+                for run, labels in runs.values():
+                    try:
+                        record = integrity.load_record(run.folder)
+                        digest = provenance.value_digest([run.id, record["metrics"]], 32)  # other hardware: other numbers
+                        rows = None if digest in copies else integrity.load_metrics(run.folder)
+                    except (UserError, OSError, ValueError) as error:
+                        problems.append(f"{run.folder}: does not read: {error}")
+                        continue
+                    if rows is None:
+                        _update_tags(client, copies.pop(digest), labels, mentioned)
                         present += 1
                     else:
-                        _copy_run(client, experiment, finished)
+                        _copy_run(client, experiment, run, record, rows, labels | {"digest": digest, "paper": paper})
                         new += 1
+                for copy in copies.values():
+                    _update_tags(client, copy, {}, mentioned)
     except Exception as error:  # of a store, its driver or the network: a broken view must not stop the pipeline
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         reason = " ".join(str(error).split()).replace(uri, masked(uri))
         problems.append(masked(f"{uri}: {type(error).__name__}: {reason[:300]}"))
-    log.info("MLflow: %d runs copied, %d already there, %d not finished", new, present, unfinished)
-    if problems:
-        log.warning("MLflow is not up to date; the results are safe, call again later: %s", "; ".join(problems))
-    return MirrorOutcome(new, present, unfinished, "; ".join(problems) or None)
-
-
-def remove_stale_marker(uri: str, marker: Path) -> None:
-    """Delete the file that marks a finished mirroring if it names a problem or its database is gone, so that the job runs."""
-    failed = bool((read_json(marker, "problem") or {"problem": None})["problem"])
-    if failed or ((file := _database_file(uri)) and not file.exists()):
-        marker.unlink(missing_ok=True)
+    return MirrorOutcome(new, present, "; ".join(problems) or None)
 
 
 def _database_lock(uri: str) -> contextlib.AbstractContextManager:
@@ -112,48 +96,9 @@ def _database_lock(uri: str) -> contextlib.AbstractContextManager:
     return single_process(file.with_name(f".{file.name}.lock")) if file else contextlib.nullcontext()
 
 
-def _group_by_paper(runs_by_experiment: Iterable[tuple[str, str, str, Run]], scale: str) -> tuple[dict, int, list[str]]:
-    """Return each paper's finished runs, each once; the number of unfinished runs; and messages on unreadable ones.
-
-    The tag `experiment` names the first experiment of a run; each of its experiments has a tag with scale and series.
-    """
-    uses: dict[tuple[str, Path], tuple[Run, dict[str, str]]] = {}
-    papers, unfinished, problems = defaultdict(list), 0, []
-    for paper, experiment, label, run in runs_by_experiment:
-        _, labels = uses.setdefault((paper, run.folder), (run, {}))
-        labels.setdefault(experiment, label)
-    for (paper, _), (run, labels) in uses.items():
-        experiment, label = next(iter(labels.items()))
-        tags = {"paper": paper, "scale": scale, "experiment": experiment, "series": label}
-        tags |= {f"experiment.{scale}.{name}": series for name, series in labels.items()}
-        tags["mlflow.runName"] = f"{label}, {experiment}, seed {run.config.seed}"
-        try:
-            if run.summary.exists():
-                papers[paper].append(_load_finished(run, tags))
-            else:
-                unfinished += 1
-        except (UserError, OSError, ValueError) as error:
-            problems.append(f"{run.folder}: does not read: {error}")
-    return papers, unfinished, problems
-
-
-def _load_finished(run: Run, tags: dict[str, str]) -> FinishedRun:
-    record, rows = integrity.load_record(run.folder), integrity.load_metrics(run.folder)
-    status = record["status"]
-    final = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
-    results = [f"{measure.title} {100 * value:.2f} %" for measure, value in final if measure.percent]
-    tags = tags | {
-        "run": run.id,
-        "digest": provenance.value_digest([run.id, record["metrics"]], 32),  # other hardware gives a run other numbers
-        "seed": str(run.config.seed),
-        "status": status,
-        "data": run.data,
-        "code": run.code,
-        "commit": record["environment"]["commit"],
-        "mlflow.note.content": f"{', '.join([status, *results])} (scale {tags['scale']})",  # the column "Description"
-    }
-    ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
-    return FinishedRun(run, rows, tags, int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000))
+def _write_unsynchronised(connection: Any, _: object) -> None:
+    """Let SQLite wait for no disk, which takes two thirds of the time; after a crash of the machine, the view is made again."""
+    connection.execute("PRAGMA synchronous=OFF")
 
 
 def _client(uri: str) -> Any:
@@ -164,7 +109,10 @@ def _client(uri: str) -> Any:
     elif uri.startswith("sqlite"):
         raise ValueError("names no database file; expected sqlite:///<path>")
     from mlflow import MlflowClient  # takes seconds to import
+    from sqlalchemy import Engine, event
 
+    if file:
+        event.listen(Engine, "connect", _write_unsynchronised)
     return MlflowClient(tracking_uri=uri)  # creates the tables of a new database
 
 
@@ -181,16 +129,11 @@ def _check_writable(file: Path) -> None:
         database.execute("BEGIN IMMEDIATE")
 
 
-def _experiment_id(client: Any, uri: str, paper: str) -> str:
+def _experiment_id(client: Any, paper: str) -> str:
     """Return the id of a paper's MLflow experiment; create it if it is missing and restore it if it was deleted."""
-    location = None  # of artifact files: a server has its own, a database gets a folder next to it
-    if file := _database_file(uri):
-        location = (file.parent / "mlartifacts" / paper).absolute().as_uri()  # MLflow keeps absolute paths only
     experiment = client.get_experiment_by_name(paper)
     if experiment is None:
-        return client.create_experiment(paper, artifact_location=location, tags=EXPERIMENT_TAGS)
-    if location and experiment.artifact_location != location:  # the database was copied: do not write into its old folder
-        raise ValueError(f"its files are elsewhere, at {experiment.artifact_location}; delete the database, it is made again")
+        return client.create_experiment(paper, tags=EXPERIMENT_TAGS)
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
     return experiment.experiment_id
@@ -207,32 +150,42 @@ def _complete_copies(client: Any, experiment: str) -> dict[str, Any]:
     return copies
 
 
-def _update_tags(client: Any, copy: Any, tags: dict[str, str]) -> None:
-    for key, value in tags.items() - copy.data.tags.items():
-        client.set_tag(copy.info.run_id, key, value)
+def _update_tags(client: Any, copy: Any, tags: dict[str, str], mentioned: set[str]) -> None:
+    """Give a copy `tags`, and remove those that are `mentioned` for other runs only."""
+    from mlflow.entities import RunTag
+
+    if missing := tags.items() - copy.data.tags.items():
+        client.log_batch(copy.info.run_id, tags=[RunTag(*tag) for tag in missing])
+    for key in mentioned & copy.data.tags.keys() - tags.keys():
+        client.delete_tag(copy.info.run_id, key)
 
 
-def _remove_tags(client: Any, copy: Any, prefix: str, tags: dict[str, str]) -> None:
-    """Remove the tags of a copy that begin with `prefix` and are not among `tags`."""
-    for key in copy.data.tags:
-        if key.startswith(prefix) and key not in tags:
-            client.delete_tag(copy.info.run_id, key)
-
-
-def _copy_run(client: Any, experiment: str, finished: FinishedRun) -> None:
-    """Create an MLflow run; its final status is written last."""
+def _copy_run(client: Any, experiment: str, run: Run, record: dict[str, Any], rows: Rows, tags: dict[str, str]) -> None:
+    """Create an MLflow run; its final status is written last. Times are in milliseconds since 1970."""
     from mlflow.entities import Metric, Param
 
-    run = finished.run
-    copy = client.create_run(experiment, start_time=finished.start, tags=finished.tags).info.run_id
-    client.log_batch(copy, params=[Param(*item) for item in _flatten(run.config.model_dump(mode="json"))])
-    metrics = [Metric(*point) for point in _metric_points(finished)]
-    for start in range(0, len(metrics), METRICS_PER_CALL):
-        client.log_batch(copy, metrics=metrics[start : start + METRICS_PER_CALL])
-    for path in (run.folder / name for name in COPIED_FILES):
-        if path.exists() and path.stat().st_size <= MAX_FILE_BYTES:
-            client.log_artifact(copy, str(path))
-    client.set_terminated(copy, "FINISHED" if finished.tags["status"] == "finished" else "FAILED", finished.end)
+    key, label = next(iter(tags.items()))
+    _, scale, name = key.split(".", 2)
+    final = [(MEASURES[name], value) for name, value in record.get("final", {}).items()]
+    results = [f"{measure.title} {100 * value:.2f} %" for measure, value in final if measure.percent]
+    tags |= {
+        **{"run": run.id, "folder": str(run.folder), "data": run.data, "code": run.code},
+        **{"scale": scale, "experiment": name, "series": label, "seed": str(run.config.seed)},
+        "status": record["status"],
+        "commit": record["environment"]["commit"],
+        "mlflow.note.content": f"{', '.join([record['status'], *results])} (scale {scale})",  # the column "Description"
+    }
+    ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
+    start, end = int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000)
+    params = [Param(*item) for item in _flatten(run.config.model_dump(mode="json"))]
+    metrics = [Metric(*point) for point in _metric_points(rows, start, end)]
+    title = f"{label}, {name}, seed {run.config.seed}"
+    copy = client.create_run(experiment, start_time=start, tags=tags, run_name=title).info.run_id
+    first = VALUES_PER_CALL - len(params)
+    client.log_batch(copy, metrics[:first], params)
+    for begin in range(first, len(metrics), VALUES_PER_CALL):
+        client.log_batch(copy, metrics[begin : begin + VALUES_PER_CALL])
+    client.set_terminated(copy, "FINISHED" if record["status"] == "finished" else "FAILED", end)
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -245,10 +198,10 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield prefix + key, value if isinstance(value, str) else json.dumps(value)
 
 
-def _metric_points(finished: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
+def _metric_points(rows: Rows, start: int, end: int) -> Iterator[tuple[str, float, int, int]]:
     """Yield (column, value, milliseconds, round) of all measured values; infinity becomes NaN, which MLflow draws as a gap."""
-    for number, row in enumerate(finished.rows):
-        time = finished.start + (finished.end - finished.start) * number // max(1, len(finished.rows) - 1)
+    for number, row in enumerate(rows):
+        time = start + (end - start) * number // max(1, len(rows) - 1)
         for column, cell in row.items():
             if column != "round" and cell:
                 yield column, float(cell) if math.isfinite(float(cell)) else math.nan, time, number
