@@ -91,6 +91,8 @@ class Workflow:
         self.began, self.main = time.time(), main
         self.resources, self.build = resources or Capacity(), build
         self.requested = set(command_words(sys.argv[1:]) if requested is None else requested)
+        if main:
+            provenance.check_commit_variable()
         params, self.paths = with_papers(config, Path("params.yaml")), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # jobs that may train on this machine's GPUs at once
