@@ -296,16 +296,14 @@ class Experiment(Training):
 class _Method(Choice):
     """A series as experiments.yaml writes it."""
 
+    name: str = ""
     overrides: dict[str, Any] = {}
 
 
+_FIELDS: dict[str, Any] = {name: (field.rebuild_annotation(), None) for name, field in Experiment.model_fields.items()}
+_FIELDS["series"] = (dict[str, _Method], {})
 # an experiment as experiments.yaml writes it, and as figures and tables read it: any setting may be left to the scales
-Written = create_model(
-    "Written",
-    __config__=ConfigDict(extra="allow"),
-    **{name: (field.rebuild_annotation(), None) for name, field in Experiment.model_fields.items()}
-    | {"series": (dict[str, _Method], {})},
-)
+Written = create_model("Written", __config__=ConfigDict(extra="allow"), **_FIELDS)
 
 
 class Scale(Frozen):

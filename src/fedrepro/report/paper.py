@@ -195,7 +195,7 @@ def read_curves(spec: Paper) -> dict[str, Curve]:
         return {}
     try:
         stored = CURVES.validate_json(_curves_text(spec), strict=True)
-        curves = {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
+        curves: dict[str, Curve] = {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
     except ValueError:
         raise UserError(
             f"{spec._folder / DIGITISED}: expected key -> [rounds, values], as many rounds (integers) as values (numbers)"
