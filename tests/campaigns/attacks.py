@@ -649,7 +649,7 @@ class Attacks:
         shutil.rmtree(kept / "results/runs")
         self.right = {name: self.shown(kept, work) for name, work in self.shows().items()}
         for path in [*folder.glob("trained/results/*"), *folder.glob("kept/results/*"), *folder.glob("whole/results/*")]:
-            assert path.name in ("runs", "kept", "stored", ".kept.lock", "speed.json"), path
+            assert path.name in ("runs", "kept", "stored", ".kept.lock", ".stored.lock", "speed.json"), path
 
     @staticmethod
     def shows() -> dict[str, Work]:

@@ -15,9 +15,12 @@ import pytest
 
 from fedrepro.cli import main
 from fedrepro.cli import targets as listing
+from fedrepro.config import strict_yaml
 from fedrepro.config.params import read_params
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan_experiments
+from fedrepro.experiments.workflow import Workflow
 from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import settings
@@ -96,6 +99,11 @@ def test_a_partition_that_cannot_be_drawn_and_a_file_that_is_no_text(here, capsy
     (("plan", "figure"), "workflow/papers/p/artifacts.yaml: no such file"),
     (("train", "--results", "params.yaml"), "cannot create the run's folder"),
     (("notebook", "fig"), "workflow/papers/p/artifacts.yaml: no such file"),
+    *((arguments, "an argument: empty. Give a value, or leave it out.") for arguments in (
+        ("train", "--device", ""), ("keep", "--scale", ""), ("plan", ""), ("train", "--budget", ""), ("plan", "--params", ""))),
+    (("train", "--device="), "--device=: empty. Give a value, or leave it out."),
+    (("train", "--runs", "/proc/self/mem"), "/proc/self/mem: damaged; write it with: fedrepro plan --export"),
+    (("train", "--runs", "/dev/zero"), "/dev/zero: not a file; "),
 ])  # fmt: skip
 def test_mistakes_in_the_options(arguments, words, here, capsys, request):
     write(here, {})
@@ -109,7 +117,7 @@ def test_mistakes_in_the_options(arguments, words, here, capsys, request):
 @pytest.mark.parametrize(("arguments", "words"), [
     ((), "error: "), (("fly",), "error: "), (("plan", "--budget", "3"), "unrecognized arguments: --"),
     *((("train", "--part", text), "expected a part") for text in ("4/3", "0/3", "3", "1/-1")),
-    *((("train", "--budget", text), "with s, m or h") for text in ("soon", "", "m", "3d", "1 h", "1e3", "nan", ".5m")),
+    *((("train", "--budget", text), "with s, m or h") for text in ("soon", "m", "3d", "1 h", "1e3", "nan", ".5m")),
     *((command, "unrecognized arguments: --") for command in (
         ("train", "--no"), ("prune", "--scale", "quick"), ("keep", "--device", "cpu"), ("docs", "--params=x"),
     )),
@@ -141,6 +149,25 @@ def test_a_mistake_as_the_shell_sees_it(here):
 
 def test_generated_files_are_written_in_the_repository_alone(here, capsys):
     assert refused(capsys, "docs") == "params.yaml: no such file. Run the command in the folder of the repository."
+
+
+def test_generated_files_are_not_written_without_their_texts(here, capsys):
+    """Python drops docstrings then, and half of the reference with them."""
+    write(here, {})
+    done = shell("docs", PYTHONOPTIMIZE="2")
+    assert done.returncode == 2 and done.stderr.startswith("error: PYTHONOPTIMIZE=2: Python leaves out the texts")
+
+
+def test_a_variable_that_names_no_commit_is_refused_at_the_start(ready, monkeypatch, capsys):
+    """Before any run, and once for all of them."""
+    write(ready, fig())
+    monkeypatch.setattr(provenance, "head_commit", lambda: (None, ""))
+    monkeypatch.setattr(provenance, "current_commit", provenance.current_commit.__wrapped__)
+    monkeypatch.setenv("FEDREPRO_COMMIT", "test")
+    assert refused(capsys, "train") == "FEDREPRO_COMMIT: 'test' names no commit; set what `git rev-parse HEAD` prints"
+    assert not Path("results/runs").exists()
+    with pytest.raises(UserError, match="^FEDREPRO_COMMIT: 'test' names no commit"):
+        Workflow(strict_yaml.read(Path("params.yaml")), requested=())
 
 
 def test_stopped_by_hand(here, capsys, monkeypatch):

@@ -60,7 +60,7 @@ def write(capsys, kind: str) -> list[str]:
     return files
 
 
-@pytest.mark.parametrize("name", ["2nd", "class", "_mine", "Mine", "a-b", "../mine", "base", ""])
+@pytest.mark.parametrize("name", ["2nd", "class", "_mine", "Mine", "a-b", "../mine", "base", " "])
 def test_a_name_that_is_no_module_is_refused(name, tree, capsys):
     assert main.main(["new", "method", name]) == 2 and "cannot be used as a name" in capsys.readouterr().err
     assert not (tree / "src").exists() and main.OPTIONS["kind"]["choices"] == tuple(new.FILES)

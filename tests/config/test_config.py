@@ -1,5 +1,6 @@
 """Settings: errors name file, key and valid values; overlays are merged level by level."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -241,7 +242,13 @@ def test_mistakes_in_params(old, new, words, tmp_path):
     ("fig: {variants: {fig: {}}}", "{}", r"experiments.yaml: fig: two experiments have this name"),
     ("a: {variants: {c: }}\nb: {variants: {c: }}", "{}", r"experiments.yaml: c: two experiments have this name"),
     ("fig: 3", "{}", r"experiments.yaml: fig: .*valid dictionary"),
-    ("fig: {series: [fedavg]}", "{}", r"experiments.yaml: fig.series: expected names of series"),
+    *((f"fig: {{{key}: {value}}}", "{}", rf"experiments.yaml: fig: {key}\b.*: ") for key in ("series", "studies", "measures")
+      for value in ("0", "false", "[[1]]", "fedavg")),
+    ("fig: {series: {A: 7}}", "{}", r"experiments.yaml: fig: series.A: .*valid dictionary"),
+    ("fig: {series: {A: {name: fedprox, overrides: 7}}}", "{}", r"experiments.yaml: fig: series.A.overrides: .*dictionary"),
+    ("fig: {rounds: many}", "{}", r"experiments.yaml: fig: rounds: .*integer.* \(got 'many'\)"),
+    *((f"fig: {{variants: {value}}}", "{}", r"experiments.yaml: fig.variants: .*valid dictionary") for value in ("0", "''")),
+    *((EXPERIMENTS, f"quick: {value}", r"scales.yaml: quick: .*valid dictionary") for value in ("0", "''", "false", "[]")),
     (EXPERIMENTS, "fast: {fig: }", r"scales.yaml: unknown scale 'fast': choose from quick"),
     (EXPERIMENTS, "quick: {figure: }", r"scales.yaml: quick: unknown experiment 'figure': choose from fig, close"),
     (EXPERIMENTS, "quick: [fig]", r"scales.yaml: quick: .*valid dictionary"),
@@ -293,11 +300,16 @@ def test_unreadable_params(text, words, tmp_path):
     ("a: 1\nrounds: 010", "line 2: 010 would be read as a number of base 8"),
     ("rounds: 1:30", "line 1: 1:30 would be read as a number of base 60"),
     ("rounds: 1:30.5", "line 1: 1:30.5 would be read as a number of base 60"),
-    ("seed: " + "9" * 400, "line 1: a whole number of more than 18 digits"),
+    *((f"a: 1\nseed: {number}", "line 2: a whole number of more than 64 bits")
+      for number in ("9" * 400, "9" * 5000, "0x" + "f" * 300, "0x" + "f" * 5000, 1 << 63)),
+    *((f"a: {text}", f"line 1: YAML reads a {name}, which no setting is; write a text in quotes") for name, text in (
+        ("timestamp", "2020-01-01"), ("timestamp", "2020-13-45"), ("binary", "!!binary aGk="), ("set", "!!set {a, b}"),
+        ("omap", "!!omap [a: 1]"), ("pairs", "!!pairs [a: 1]"))),
+    *((f"a: 1\n{key}: 1", "line 2: a key that is no text; write it in quotes") for key in (7, "no", "2020-01-01", "? [a]\n")),
     ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
     ("a: &a [1]\nb: *a", r"line 2: \*a repeats text from elsewhere; write it out"),
     ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
-], ids=("key", "inner key", "octal", "sixties", "sixties with a point", "giant", "deep", "alias", "template"))  # fmt: skip
+], ids=lambda text: text[:40])  # fmt: skip
 def test_yaml_that_could_be_misread_is_refused(text, words, tmp_path):
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(UserError, match=f"params.yaml: {words}"):
@@ -332,8 +344,38 @@ def test_variants_of_an_experiment():
     assert found["third"] == {"lr": 0.2, **third}
 
 
-@pytest.mark.parametrize("mark", "\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff", ids=ascii)
-def test_invisible_marks_are_refused_with_their_line(mark, tmp_path):
-    (tmp_path / "p.yaml").write_text(f"scale: quick\nnote: a{mark}b\n", encoding="utf-8")
-    with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
+MARKS = "\0\a\x1b\x7f\x85\xad\u061c\u200b\u200f\u2028\u202e\u2060\u2066\ufeff"
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=ascii)
+@pytest.mark.parametrize("text", ['note: "a{}b"', '"a{}b": note'])
+def test_invisible_letters_are_refused_with_their_line(mark, text, tmp_path):
+    """Also those that YAML writes as an escape: what counts is the value that is shown."""
+    written = [f"\\u{ord(mark):04x}"] + [mark] * (ord(mark) >= 0x80)
+    for letter in written:
+        (tmp_path / "p.yaml").write_text(f"scale: quick\n{text.format(letter)}\n", encoding="utf-8")
+        with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
+            strict_yaml.read(tmp_path / "p.yaml")
+
+
+def test_a_line_that_looks_like_a_part_of_a_comment_is_refused(tmp_path):
+    (tmp_path / "p.yaml").write_text("scale: quick # or\u2028lr: 9\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p\.yaml: line 1: the invisible character U\+2028"):
         strict_yaml.read(tmp_path / "p.yaml")
+
+
+def test_letters_of_all_languages_and_line_breaks_are_texts(tmp_path):
+    (tmp_path / "p.yaml").write_text("note: |\n  10\u207b\u00b3\u00a0nats \u03b2\n  \u4e2d\t\U0001f600\n", encoding="utf-8")
+    assert strict_yaml.read(tmp_path / "p.yaml")["note"] == "10\u207b\u00b3\u00a0nats \u03b2\n\u4e2d\t\U0001f600\n"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_file_without_end_is_not_read(kind, tmp_path):
+    path = Path("/dev/zero") if kind == "device" else tmp_path / "p.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "large":
+        with path.open("wb") as file:
+            file.truncate(3 << 30)
+    with pytest.raises(UserError, match=f"^{path}: (not a file|{3 << 30} bytes, of which at most {1 << 24} are read); choose"):
+        strict_yaml.read(path)

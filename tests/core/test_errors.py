@@ -6,7 +6,17 @@ import time
 import pytest
 
 from fedrepro.cli import main
-from fedrepro.core.errors import Failures, UserError, as_user_error, error_prefix, is_interrupt, masked, nearest, unknown_name
+from fedrepro.core.errors import (
+    MAX_LINES,
+    Failures,
+    UserError,
+    as_user_error,
+    error_prefix,
+    is_interrupt,
+    masked,
+    nearest,
+    unknown_name,
+)
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -29,6 +39,15 @@ def test_a_long_text_is_masked_in_time_that_grows_with_its_length(text):
     began = time.process_time()
     masked(text)
     assert time.process_time() - began < 5
+
+
+def test_a_message_is_twenty_lines_at_most_without_what_a_terminal_obeys():
+    many = "\n".join(f"line {number}" for number in range(20_000))
+    lines = str(UserError(many)).splitlines()
+    assert len(lines) == MAX_LINES == 20 and lines[-2:] == ["line 18", "and 19981 more"]
+    assert str(UserError("\n".join(["a"] * 20))).count("a") == 20
+    assert len(str(UserError("k" * 10**6))) < 2100
+    assert str(UserError("a\x1b[2J\rb\u202e\u2028\n\tc")) == "a\\x1b[2J\\rb\\u202e\\u2028\n\tc"
 
 
 @pytest.mark.parametrize(("error", "words"), [

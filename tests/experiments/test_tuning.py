@@ -177,7 +177,6 @@ def test_a_choice_of_other_code_or_data_is_used_with_one_message(key):
     ({"series": {"Prox": {"tune": {"mu": [-1, 1]}}}}, "mu: Input should be greater than or equal to 0"),
     ({"series": {"Prox": {"tune": {"mu": [1, 1]}}}}, "series.Prox.tune.mu: values must be unique"),
     ({"series": {"FedAvg": {"name": "fedavg", "tune": [0.1]}}}, "series.FedAvg.tune: expected options with lists of values"),
-    ({"series": {"Prox": {"overrides": None}}}, "series.Prox: overrides: expected settings of the training"),
     ({"tuning": {"seeds": [1, 7]}}, "tuning.seeds: 1 is a seed of the evaluation too. Choose others."),
     ({"tuning": {"by": "test_accuracy"}}, "tuning.by: test_accuracy is measured on the test set. Choose a validation measure."),
     ({"validation": None}, "tuning: needs validation, e.g. {share: 0.1}"),

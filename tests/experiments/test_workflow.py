@@ -209,7 +209,9 @@ def test_series_that_name_no_method_are_refused(series):
     values = copy.deepcopy(SETTINGS)
     values["papers"]["p"]["one"]["series"] = series
     file = place(Path(), values)
-    with pytest.raises(UserError, match=r"^workflow/papers/p/experiments.yaml: one.series.*: expected "):
+    with pytest.raises(
+        UserError, match=r"^workflow/papers/p/experiments.yaml: (line \d+: a key that|one: series.*: Input should be)"
+    ):
         Workflow(strict_yaml.read(file), Capacity(cores=2), dry=True, requested=())
 
 

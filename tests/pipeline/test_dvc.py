@@ -48,10 +48,6 @@ def stages() -> dict:
         return {stage.addressing: stage for stage in repo.index.stages}
 
 
-def outputs(stage) -> dict:
-    return {out.def_path: out for out in stage.outs}
-
-
 @pytest.mark.parametrize("scale", {**PARAMS["scales"], **OWN})
 def test_stages_fit_the_settings(copy, scale):
     change(lambda values: values.update(scale=scale, scales=values["scales"] | OWN))
@@ -72,8 +68,8 @@ def test_runs_and_artifacts_persist(copy):
     found = stages()
     (runs,) = found["train"].outs
     assert (runs.def_path, runs.persist, runs.use_cache) == ("results/stored", True, True)
-    assert not any(out.use_cache for out in found["report"].outs)
-    assert outputs(found["report"])["reports/quick/metrics.json"].metric
+    (reports,) = found["report"].outs
+    assert (reports.def_path, reports.persist, reports.use_cache) == ("reports", True, False)
 
 
 def test_metrics_are_in_reach_of_git(copy):
@@ -88,8 +84,9 @@ def test_metrics_that_git_ignores_are_shown(copy):
     Path("reports/quick").mkdir(parents=True)
     Path("reports/quick/metrics.json").write_text('{"fedmmd": {"fig4c": {"FedAvg": 0.5}}}')
     with Repo(".") as repo:
-        (found,) = repo.metrics.show()[""]["data"].items()
-    assert found[0].endswith("metrics.json") and found[1]["data"] == {"fedmmd": {"fig4c": {"FedAvg": 0.5}}}
+        found = repo.metrics.show()[""]["data"]
+    assert [name for name in found if "data" in found[name]] == ["reports/quick/metrics.json"]
+    assert found["reports/quick/metrics.json"]["data"] == {"fedmmd": {"fig4c": {"FedAvg": 0.5}}}
 
 
 def test_configuration(copy):
@@ -121,6 +118,23 @@ def test_no_setting_becomes_part_of_a_command(copy):
         assert words not in str(stage.cmd) and words not in name
     output = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
     assert output.returncode != 0 and "a name consists of a to z" in output.stderr and not Path("found").exists()
+
+
+def test_no_setting_becomes_part_of_a_path(copy, tmp_path_factory):
+    """DVC deletes outputs before it runs a command, and so before we check a setting."""
+    precious = tmp_path_factory.mktemp("precious")
+    names = ("index.html", "report.tex", "metrics.json")
+    for folder in (precious, *map(Path, ("data/prepared", "data/partitions", "results/stored"))):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (precious / name).write_text("mine")
+    scale = os.path.relpath(precious, copy / "reports")
+    change(lambda values: values.update(scale=scale, scales=values["scales"] | {scale: {"like": "quick"}}))
+    before = {name: [out.def_path for out in stage.outs] for name, stage in stages().items()}
+    assert scale not in str(before)
+    output = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
+    assert output.returncode != 0 and "a name consists of a to z" in output.stderr
+    assert {path.name: path.read_text() for path in precious.iterdir()} == dict.fromkeys(names, "mine")
 
 
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")

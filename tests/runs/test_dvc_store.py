@@ -163,8 +163,29 @@ def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     assert dvc_store.store(runs, kept) == [] and content(kept) == whole
 
 
+def enlarge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 3 << 30)
+
+
+@pytest.mark.parametrize(("name", "values"), [
+    ("timing.json", {"rounds": 1, "seconds": 1, "round_seconds": 7}), ("config.json", RECORD | {"dataset": 7}),
+    ("summary.json", {"status": 7}), ("summary.json", {"rounds": "many"}), ("summary.json", {"weights": []}),
+])  # fmt: skip
+def test_a_record_of_other_types_goes_nowhere(name, values, folders, caplog):
+    run = a_run(folders[0])
+    before = json.loads((run / name).read_text())
+    before.pop("seal", None)
+    files.write_json(run / name, before | values)
+    assert dvc_store.store(*folders) == []
+    assert (
+        f"left out: {run}: {list(values)[-1]}: Input should be a valid " in caplog.text
+        and "to train the run again" in caplog.text
+    )
+
+
 @pytest.mark.parametrize("name", ["environment.json", "metrics.csv", "summary.json", "tsne-1.csv"])
-@pytest.mark.parametrize("place", ["nothing", "a pipe", "a folder"])
+@pytest.mark.parametrize("place", ["nothing", "a pipe", "a folder", "a large file"])
 def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
     """Neither from here, nor where another's twin is whole; a pipe is not waited for."""
     runs, kept = folders
@@ -172,10 +193,12 @@ def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
         run = a_run(shelf)
         path = a_study(run, "tsne-1").with_name(name)
         path.unlink()
-        {"nothing": Path.exists, "a pipe": os.mkfifo, "a folder": Path.mkdir}[place](path)
+        places = {"nothing": Path.exists, "a pipe": os.mkfifo, "a folder": Path.mkdir, "a large file": enlarge}
+        places[place](path)
         other = kept if shelf == runs else runs
         assert work(runs, kept) == [] and not (other / run.name).exists()
-        assert f"left out: {path}: not {'there' if place == 'nothing' else 'a file'}; " in caplog.text or name == "summary.json"
+        reasons = {"nothing": "not there; ", "a large file": f"{3 << 30} bytes, of which at most "}
+        assert f"left out: {path}: {reasons.get(place, 'not a file; ')}" in caplog.text or name == "summary.json"
         twin = a_run(other)
         a_study(twin, "tsne-1")
         assert work(runs, kept) == []
@@ -229,3 +252,13 @@ def test_commands(tmp_path, monkeypatch, capsys):
     assert main.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
     assert main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
     assert main.main(["store", "--paper", "fedmm"]) == 2 and "choose from fedmmd" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["store", "restore"])
+def test_one_process_at_a_time_copies(command, tmp_path, monkeypatch):
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
+    monkeypatch.chdir(tmp_path)
+    held = []
+    monkeypatch.setattr(dvc_store, command, lambda *_: held.append(files.is_locked(Path("results/.stored.lock"))) or [])
+    assert main.main([command]) == 0 and all(held) and held

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -121,7 +122,8 @@ def piped(path: Path) -> None:
     (lambda path: path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n")), "changed since it was kept; git restore"),
     (Path.unlink, "listed in .*SHA256SUMS, but not there; git restore"),
     (piped, "not a file; git restore"),
-], ids=["changed", "line ends", "gone", "a pipe"])  # fmt: skip
+    (lambda path: os.truncate(path, 3 << 30), f"{3 << 30} bytes, of which at most {1 << 30} are read; git restore"),
+], ids=["changed", "line ends", "gone", "a pipe", "large"])  # fmt: skip
 def test_a_file_that_is_not_the_one_that_was_kept_is_named(name, change, words, runs):
     """Before anything is planned."""
     change(runs[0].folder.parents[1] / name)
@@ -148,8 +150,33 @@ def lines(change) -> object:
 
 DAMAGES = {
     "cut": (RUNS, lambda text: text[: len(text) // 3] + "\n", "line 1: no run in JSON"),
-    "no object": (RUNS, lambda text: "[]\n" + text, "line 1: lacks run"),
-    "a key less": (RUNS, lambda text: text.replace('"weights"', '"weight"', 1), "line 1: lacks weights"),
+    "no object": (RUNS, lambda text: "[]\n" + text, "line 1: .*valid dictionary"),
+    "a key less": (RUNS, lambda text: text.replace('"weights"', '"weight"', 1), "line 1: weights: Field required"),
+    "no studies": (
+        RUNS,
+        lambda text: re.sub('"studies": {"tsne-1": {.*?}}', '"studies": [1]', text, count=1),
+        "line 1: studies: ",
+    ),
+    "a study of a number": (
+        RUNS,
+        lambda text: re.sub('"studies": {"tsne-1": {.*?}}', '"studies": {"tsne-1": 1', text, count=1),
+        "line 1: ",
+    ),
+    "a list of columns": (RUNS, lambda text: text.replace('"columns": [', '"columns": [7, ', 1), "line 1: columns.0: "),
+    "an environment of a number": (ENVIRONMENTS, lambda text: re.sub(": {.*}", ": 7", text, count=1), "line 2: no environment"),
+    "rounds without end": (
+        RUNS,
+        lambda text: re.sub('"rounds": [0-9]+, "s(?!chedule)', f'"rounds": {10**15}, "s', text, count=1),
+        f"line 1: metrics.csv has 4 rows of .*, not {10**15 + 1}",
+    ),
+    **{
+        f"the run {name}": (
+            RUNS,
+            lambda text, name=name: text.replace('{"run": "', f'{{"run": "{name}', 1),
+            "line 1: run: .*pattern",
+        )
+        for name in ("../", "/", "a/../", "\\u0000")
+    },
     "other settings": (RUNS, lambda text: text.replace('"lr": 0.1', '"lr": 0.2'), "line 1: not the settings that .* is named"),
     "swapped": (RUNS, lines(lambda all: all[::-1]), "line 2: not in order"),
     "twice": (RUNS, lines(lambda all: all[:1] * 2), "line 2: not in order"),
@@ -191,7 +218,11 @@ def test_bytes_that_are_no_text(runs):
         kept.load_runs(path.parent)
 
 
-@pytest.mark.parametrize("line", ["", "x", f"{'0' * 63}  p/r/a", f"{'0' * 64} p/r/a", f"{'0' * 64}  ", "\0"])
+@pytest.mark.parametrize("line", [
+    "", "x", f"{'0' * 63}  p/{RUNS}", f"{'0' * 64} p/{RUNS}", f"{'0' * 64}  ", "\0",
+    *(f"{'0' * 64}  {name}" for name in (
+        f"../precious/{RUNS}", f"/precious/{RUNS}", f"p/../../{RUNS}", f"./p/{RUNS}", f"../{ENVIRONMENTS}", "p/x.csv", "..")),
+])  # fmt: skip
 def test_any_other_line_of_the_sums_is_refused(line, runs):
     path = runs[0].folder.parents[1] / SUMS
     path.write_text(path.read_text() + f"{line}\n")

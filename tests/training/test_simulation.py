@@ -1,5 +1,6 @@
 """Training from Python on data and networks of one's own, and finished runs in memory."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import fedrepro
 from fedrepro import simulation
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets, partitions
+from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import run as engine
@@ -202,9 +204,10 @@ def test_a_finished_run_is_loaded(algorithm, tmp_path, monkeypatch):
     settings = config(proxy=None, precision="float32", model={"width": 0.02}, rounds=1, algorithm=algorithm)
     datasets.provide("digits", paths.raw, paths.prepared("digits"))
     data = datasets.load(paths.prepared("digits"))
-    run = Run(paths.runs("paper") / "made", settings, data.meta["identity"], "code")
+    name = f"made-{run_hash({'config': settings.model_dump(mode='json'), 'data': data.meta['identity'], 'code': 'code'})}"
+    run = Run(paths.runs("paper") / name, settings, data.meta["identity"], "code")
     assert engine.train(run, data, partitions.for_run(settings, data), torch.device("cpu"), Limits())
-    table = pd.DataFrame({"series": ["Mine", "Mine"], "seed": [0, 1], "run": ["made", "gone"]})
+    table = pd.DataFrame({"series": ["Mine", "Mine"], "seed": [0, 1], "run": [name, "gone"]})
     monkeypatch.setattr(simulation.results, "runs", lambda *names: table)
     monkeypatch.setattr(simulation, "repository_root", lambda: tmp_path)
     loaded = fedrepro.load_run("paper", "experiment", "Mine")
@@ -217,3 +220,7 @@ def test_a_finished_run_is_loaded(algorithm, tmp_path, monkeypatch):
                          (("Mean", 0), "unknown series 'Mean'")):  # fmt: skip
         with pytest.raises(UserError, match=words):
             fedrepro.load_run("paper", "experiment", *names)
+    (run.folder / "model.safetensors").unlink()
+    os.mkfifo(run.folder / "model.safetensors")
+    with pytest.raises(UserError, match=r"model\.safetensors: not a file; delete it to start the run"):
+        fedrepro.load_run("paper", "experiment", "Mine")

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from fedrepro.core.errors import Failures, UserError, on_signals, stop_on_signals, unknown_name
+from fedrepro.core.files import single_process
 from fedrepro.core.formatting import count
 
 if TYPE_CHECKING:
     from fedrepro.experiments.plan import Plan, PlannedExperiment
 
 PARAMS = Path("params.yaml")
+STORE_LOCK = ".stored.lock"  # in results/; only one process at a time copies runs for DVC
 log = logging.getLogger("fedrepro")
 
 
@@ -292,8 +294,10 @@ def store(options: argparse.Namespace) -> int:
     """Copy finished runs to DVC's folder, and print the changed folders."""
     from fedrepro.runs import dvc_store
 
-    for runs, stored in _run_folders(options):
-        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(runs, stored))
+    folders = _run_folders(options)
+    with single_process(options.results / STORE_LOCK):
+        for runs, stored in folders:
+            sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(runs, stored))
     return 0
 
 
@@ -301,8 +305,10 @@ def restore(options: argparse.Namespace) -> int:
     """Copy runs from DVC's folder, and print the changed folders."""
     from fedrepro.runs import dvc_store
 
-    for runs, stored in _run_folders(options):
-        sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(stored, runs))
+    folders = _run_folders(options)
+    with single_process(options.results / STORE_LOCK):
+        for runs, stored in folders:
+            sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(stored, runs))
     return 0
 
 
@@ -358,5 +364,9 @@ def docs(options: argparse.Namespace) -> int:
 
     if not PARAMS.is_file():
         raise UserError(f"{PARAMS}: no such file. Run the command in the folder of the repository.")
+    if sys.flags.optimize > 1:
+        raise UserError(
+            f"PYTHONOPTIMIZE={sys.flags.optimize}: Python leaves out the texts that are written. Unset the variable."
+        )
     sys.stdout.write("".join(f"{path} written\n" for path in generated.write()) or "all generated files are up to date\n")
     return 0

@@ -21,7 +21,10 @@ def main(arguments: list[str] | None = None) -> int:
         stop_on_signals()
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # not every terminal can encode the letters in titles
-        options = _parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        if empty := [word for word in words if re.fullmatch("(--[a-z-]+=)?", word)]:
+            raise UserError(f"{empty[0] or 'an argument'}: empty. Give a value, or leave it out.")
+        options = _parser().parse_args(words)
         from fedrepro.training import progress_bar  # slow to import
 
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)

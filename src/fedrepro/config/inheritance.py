@@ -34,9 +34,9 @@ def flatten(values: Any, where: str, base: dict[str, Any] | None = None) -> dict
     UserError, beginning with `where`, for settings that are no mapping, and for a name that occurs twice.
     """
     experiments: dict[str, dict[str, Any]] = {}
-    for name, written in parse(Experiments, values, where).root.items():
+    for name, written in parse(Experiments, {} if values is None else values, where).root.items():
         settings = dict(written or {})
-        variants = settings.pop(VARIANTS, None) or {}
+        variants = settings.pop(VARIANTS, None)
         inherited = {key: value for key, value in (base or {}).items() if key != "series" or key not in settings}
         settings = merge(inherited, settings)
         flat_variants = flatten(variants, f"{where}: {name}.{VARIANTS}", settings)

@@ -12,10 +12,12 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import (
     AfterValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     RootModel,
     SerializerFunctionWrapHandler,
+    create_model,
     field_validator,
     model_serializer,
     model_validator,
@@ -291,13 +293,17 @@ class Experiment(Training):
         return self
 
 
-def _check_series(where: str, series: Any) -> None:
-    """Raise UserError for series without methods, also in experiments that a scale skips: pages assign styles to all series."""
-    if not isinstance(series, dict) or not all(isinstance(label, str) for label in series):
-        raise UserError(f"{where}: expected names of series, each with its method")
-    for label, method in series.items():
-        if not isinstance(method.get("name", "") if isinstance(method, dict) else method, str):
-            raise UserError(f"{where}.{label}: expected a method, such as fedavg or {{name: fedprox, mu: 0.1}}")
+class _Method(Choice):
+    """A series as experiments.yaml writes it."""
+
+    name: str = ""
+    overrides: dict[str, Any] = {}
+
+
+_FIELDS: dict[str, Any] = {name: (field.rebuild_annotation(), None) for name, field in Experiment.model_fields.items()}
+_FIELDS["series"] = (dict[str, _Method], {})
+# an experiment as experiments.yaml writes it, and as figures and tables read it: any setting may be left to the scales
+Written = create_model("Written", __config__=ConfigDict(extra="allow"), **_FIELDS)
 
 
 class Scale(Frozen):
@@ -483,11 +489,11 @@ def _read_paper(folder: Path, scales: Collection[str]) -> PaperSettings:
     file, overlays = folder / SCALES, {}
     experiments = flatten(strict_yaml.read(folder / EXPERIMENTS), str(folder / EXPERIMENTS))
     for name, values in experiments.items():
-        _check_series(f"{folder / EXPERIMENTS}: {name}.series", values.get("series", {}))
+        parse(Written, values, f"{folder / EXPERIMENTS}: {name}")
     for scale, listed in strict_yaml.read(file).items():
         if scale not in scales:
             raise UserError(f"{file}: {unknown_name_message('scale', scale, scales)}")
-        overlays[scale] = flatten(listed or {}, f"{file}: {scale}")
+        overlays[scale] = flatten(listed, f"{file}: {scale}")
         for name in overlays[scale]:
             if name not in experiments:
                 raise UserError(f"{file}: {scale}: {unknown_name_message('experiment', name, experiments)}")

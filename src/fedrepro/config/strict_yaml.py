@@ -1,49 +1,73 @@
 """A strict YAML reader: it refuses, naming the line, what two readers could understand differently."""
 
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, error_prefix
+from fedrepro.core.files import read_file
 
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times as fast, if PyYAML was built with it
+MAX_BYTES = 1 << 24  # of a file: a hundred times the largest here
 MAX_DEPTH = 60  # levels; deeper ones would exhaust the stack
-MAX_DIGITS = 18
+MAX_LETTERS = 80  # of a number: 64 bits and the signs between them
 TEMPLATE = "__use_yte__"  # Snakemake, which also reads params.yaml, would run the code of a file with this key as a template
 OCTAL = re.compile(r"[-+]?0[0-9_]+")
-HIDDEN = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")  # directions, breaks and joins
+BREAKS = re.compile("[\x85\u2028\u2029]")  # line breaks of YAML alone: what follows one may look like part of a comment
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # Unicode's categories of controls, directions, joins, halves of letters and breaks
 SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+TAG = "tag:yaml.org,2002:"
+NO_SETTINGS = ("binary", "timestamp", "set", "omap", "pairs")  # types that JSON, and so our settings, do not have
 
 
 class _StrictLoader(FAST):  # pyright: ignore[reportGeneralTypeIssues] - the base class is chosen when this is imported
-    """A loader that raises UserError, without the file's name, for repeated keys and for numbers that read unlike they look."""
+    """A loader that raises UserError, without the file's name, for repeated keys and for values that read unlike they look."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict:
         seen: dict[Any, int] = {}
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise _refused(key, f"the key {key.value} is here and in line {seen[key.value]}; leave one")
-                if key.value == TEMPLATE:
-                    raise _refused(key, f"the key {TEMPLATE} would make a template of the file; leave it out")
-                seen[key.value] = key.start_mark.line + 1
+            if key.tag == f"{TAG}merge":
+                continue
+            if key.tag != f"{TAG}str":
+                raise _refused(key, "a key that is no text; write it in quotes")
+            if key.value in seen:
+                raise _refused(key, f"the key {key.value} is here and in line {seen[key.value]}; leave one")
+            if key.value == TEMPLATE:
+                raise _refused(key, f"the key {TEMPLATE} would make a template of the file; leave it out")
+            seen[key.value] = key.start_mark.line + 1
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_str(self, node: Any) -> str:
+        text = super().construct_yaml_str(node)
+        if hidden := hidden_letter(text):
+            raise _refused(node, hidden)
+        return text
+
     def construct_yaml_int(self, node: Any) -> int:
-        return super().construct_yaml_int(_plain(node))
+        if len(_plain(node).value) > MAX_LETTERS or super().construct_yaml_int(node).bit_length() > 63:
+            raise _refused(node, "a whole number of more than 64 bits")
+        return super().construct_yaml_int(node)
 
     def construct_yaml_float(self, node: Any) -> float:
         return super().construct_yaml_float(_plain(node))
 
-    def construct_yaml_binary(self, node: Any) -> bytes:
-        raise _refused(node, "!!binary, which would be taken for a text; write the text itself")
+    def construct_no_setting(self, node: Any) -> None:
+        raise _refused(node, f"YAML reads a {node.tag.removeprefix(TAG)}, which no setting is; write a text in quotes")
 
 
-_StrictLoader.add_constructor("tag:yaml.org,2002:int", _StrictLoader.construct_yaml_int)
-_StrictLoader.add_constructor("tag:yaml.org,2002:float", _StrictLoader.construct_yaml_float)
-_StrictLoader.add_constructor("tag:yaml.org,2002:binary", _StrictLoader.construct_yaml_binary)
+for _name in ("str", "int", "float"):
+    _StrictLoader.add_constructor(f"{TAG}{_name}", getattr(_StrictLoader, f"construct_yaml_{_name}"))
+for _name in NO_SETTINGS:
+    _StrictLoader.add_constructor(f"{TAG}{_name}", _StrictLoader.construct_no_setting)
+
+
+def hidden_letter(text: str) -> str:
+    """Return what is wrong with a text that has a control or invisible letter, else an empty text."""
+    found = "" if text.isprintable() else next((a for a in text if unicodedata.category(a) in HIDDEN and a not in "\n\t"), "")
+    return f"the invisible character U+{ord(found):04X} makes the text read other than it looks" if found else ""
 
 
 def _plain(node: Any) -> Any:
@@ -51,8 +75,6 @@ def _plain(node: Any) -> Any:
         raise _refused(node, f"{node.value} would be read as a number of base 8; write it without the 0 in front, or in quotes")
     if SEXAGESIMAL.fullmatch(node.value):
         raise _refused(node, f"{node.value} would be read as a number of base 60; write it in quotes")
-    if node.tag.endswith(":int") and sum(map(str.isdigit, node.value)) > MAX_DIGITS:
-        raise _refused(node, f"a whole number of more than {MAX_DIGITS} digits")
     return node
 
 
@@ -63,13 +85,14 @@ def _refused(node: Any, problem: str) -> UserError:
 def read(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file. Raises UserError if the file is missing, does not parse or could be misread."""
     try:
-        values = load(path.read_text(encoding="utf-8"))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        text = read_file(path, "choose another file", MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run in the repository's top folder or name the file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read as text: {error}") from None
+    try:
+        with error_prefix(str(path)):
+            values = load(text)
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
@@ -79,9 +102,8 @@ def read(path: Path) -> dict[str, Any]:
 
 def load(text: str) -> Any:
     """Parse a YAML text. Raises UserError, beginning with the line, for refused contents; YAMLError for invalid YAML."""
-    if match := HIDDEN.search(text):
-        line = text.count("\n", 0, match.start()) + 1
-        raise UserError(f"line {line}: the invisible character U+{ord(match[0]):04X} makes the text read other than it looks")
+    if match := BREAKS.search(text):
+        raise UserError(f"line {text.count(chr(10), 0, match.start()) + 1}: {hidden_letter(match[0])}")
     _check_structure(text)
     try:
         return yaml.load(text, _StrictLoader)  # a SafeLoader

@@ -13,13 +13,22 @@ import traceback
 from collections.abc import Callable, Collection, Iterator
 
 log = logging.getLogger(__name__)
+MAX_LINES, MAX_LETTERS = 20, 2000  # of a message, of a line of it
+CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # for a terminal, and of directions
 
 
 class UserError(Exception):
-    """An error that the user can fix: the command line prints its message, with secrets masked, and exits with code 2."""
+    """An error that the user can fix: the command line prints its message and exits with code 2.
+
+    Secrets are masked, control letters escaped, and a long message is cut: a file from elsewhere may have written any of it.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__(masked(message))
+        lines = masked(message).split("\n")
+        if len(lines) > MAX_LINES:
+            lines[MAX_LINES - 1 :] = [f"and {len(lines) - MAX_LINES + 1} more"]
+        lines = [line if len(line) <= MAX_LETTERS else f"{line[:MAX_LETTERS]} ..." for line in lines]
+        super().__init__("\n".join(CONTROL.sub(lambda match: repr(match[0])[1:-1], line) for line in lines))
 
 
 @contextlib.contextmanager

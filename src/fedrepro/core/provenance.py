@@ -215,6 +215,12 @@ def current_commit(modules: tuple[str, ...] = ()) -> str:
     return name if same else f"{name}{DIRTY}"
 
 
+def check_commit_variable() -> None:
+    """Raise UserError if runs would record FEDREPRO_COMMIT, and it names no commit; call it before the first of them."""
+    if head_commit()[0] is None:
+        current_commit()
+
+
 @functools.cache
 def head_commit() -> tuple[str | None, str]:
     """Return the commit of the package's checkout, or None, and git's error if it cannot read the checkout (logged once)."""

@@ -7,7 +7,6 @@ of Snakemake, which deletes all outputs if one fails, it stays until the whole j
 A kept run has no weights: its study is one that was kept with it, or one made from the run's original folder if that exists.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from fedrepro.config import registry
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import read_records
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments import run_list, run_lookup
 from fedrepro.experiments.jobs import WorkItem
@@ -198,7 +198,7 @@ def by_run_folder(study_runs: Iterable[StudyRun]) -> dict[Path, dict[str, Any]]:
 
 def from_run_list(path: Path, paths: Paths) -> list[StudyRun]:
     """Read the studies in a list of runs. Raises UserError if they are damaged."""
-    runs, records = run_list.read(path, paths), json.loads(path.read_text(encoding="utf-8"))
+    runs, records = run_list.read(path, paths), read_records(path)
     study_runs: list[StudyRun | None] = []
     for run, record in zip(runs, records, strict=True):
         by_name = record.get("studies", {})

@@ -93,6 +93,8 @@ class Workflow:
         options = {word for word in self.requested if word.startswith("--rerun-triggers")}
         if main and options and not any(word.endswith("params") for word in self.requested):
             raise UserError("--rerun-triggers: without params nothing follows changed settings. Leave the option out")
+        if main:
+            provenance.check_commit_variable()
         params, self.paths = with_papers(config, Path("params.yaml")), Paths()
         self.cluster = bool(self.resources.nodes)
         self.gpu_slots = self._gpu_slots(params)  # jobs that may train on this machine's GPUs at once

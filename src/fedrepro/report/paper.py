@@ -14,6 +14,7 @@ from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, error_prefix
+from fedrepro.core.files import read_file
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL_SCALES, Figure
 from fedrepro.report.inputs.gathered import Results
@@ -163,7 +164,7 @@ def _check_calibration(checker: ReferenceChecker, shown: DisplayOptions) -> None
 
 
 def _declarations(values: dict, group: str, path: Path) -> dict[str, Any]:
-    declared = values.get(group) or {}
+    declared = {} if values.get(group) is None else values[group]
     if not isinstance(declared, dict):
         raise UserError(f"{path}: {group}: expected names with their settings")
     return declared
@@ -194,11 +195,14 @@ def read_curves(spec: Paper) -> dict[str, Curve]:
         return {}
     try:
         stored = CURVES.validate_json(_curves_text(spec), strict=True)
-        return {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
+        curves: dict[str, Curve] = {key: list(zip(rounds, values, strict=True)) for key, (rounds, values) in stored.items()}
     except ValueError:
         raise UserError(
             f"{spec._folder / DIGITISED}: expected key -> [rounds, values], as many rounds (integers) as values (numbers)"
         ) from None
+    if hidden := next(filter(None, map(strict_yaml.hidden_letter, curves)), ""):
+        raise UserError(f"{spec._folder / DIGITISED}: {hidden}")
+    return curves
 
 
 def _curves_text(spec: Paper) -> str:
@@ -206,7 +210,7 @@ def _curves_text(spec: Paper) -> str:
         return ""
     path = spec._folder / DIGITISED
     try:
-        return path.read_text(encoding="utf-8")
+        return read_file(path, "choose another file", strict_yaml.MAX_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         raise UserError(f"{path}: cannot be read as text") from None
 

@@ -4,6 +4,7 @@
 in it. So DVC does not track the folder in which runs are trained.
 """
 
+import filecmp
 import logging
 import os
 import shutil
@@ -82,7 +83,7 @@ def _is_writable(target: Path) -> bool:
 
 
 def _same_results(run: Path, other: Path) -> bool:
-    return all((other / name).is_file() and (run / name).read_bytes() == (other / name).read_bytes() for name in COMPARED_FILES)
+    return filecmp.cmpfiles(run, other, COMPARED_FILES, shallow=False)[0] == [*COMPARED_FILES]
 
 
 def _copy_missing(source: Path, target: Path) -> list[Path]:

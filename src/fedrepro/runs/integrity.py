@@ -69,7 +69,9 @@ def load_record(folder: Path) -> Record:
     check_commit(environment["commit"], folder / "environment.json", advice)
     timing = read_json(folder / "timing.json", "rounds", "seconds", advice=advice) or {}
     timing = {"timed_rounds" if name == "rounds" else name: value for name, value in timing.items()}
-    return timing | trained | summary | {"run": folder.name, "environment": environment}
+    record = timing | trained | summary | {"run": folder.name, "environment": environment}
+    kept.check_types(kept.Result, record, str(folder), advice)
+    return record
 
 
 def load_metrics(folder: Path) -> Rows:

@@ -18,8 +18,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, Field, TypeAdapter
+
+from fedrepro.config.types import NAME, parse
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import (
@@ -34,16 +37,52 @@ from fedrepro.core.files import (
 
 RUNS, METRICS, STUDIES = "runs.jsonl", "metrics.csv", "studies.csv"  # in a paper's folder
 ENVIRONMENTS, SUMS = "environments.json", "SHA256SUMS"
-SUM_LINE = re.compile(r"(?P<sum>[0-9a-f]{64})  (?P<name>\S.*)")
+NAMES = rf"{ENVIRONMENTS}|{NAME}/({RUNS}|{METRICS}|{STUDIES})"  # of the files, which lie nowhere else
+SUM_LINE = re.compile(rf"(?P<sum>[0-9a-f]{{64}})  (?P<name>{NAMES})")
 IDENTITY_FIELDS = ("config", "data", "code")
 RESULT_FIELDS = ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code", "metrics")
 SECONDS = "seconds"  # column with the seconds of a round, which no checksum covers
-RECORD_FIELDS = ("run", "dataset", "config", *RESULT_FIELDS, "columns", "environment", "studies")
+RUN_NAME = "[a-z0-9_-]+"  # also of a study: a name is a part of a path
 RESTORE = "git restore results/kept brings back what was committed"
 Record = dict[str, Any]
+ENVIRONMENT = TypeAdapter(dict[str, Record])
 Rows = list[dict[str, str]]
 Group = tuple[str, ...]  # (run,) or (run, study)
 NumberedEntry = tuple[int, tuple, Any]  # line number, key, value
+
+
+class Result(BaseModel):
+    """The types of what is read of a finished run's record, which also has other fields."""
+
+    run: Annotated[str, Field(pattern=f"^{RUN_NAME}$")]
+    config: dict[str, Any]
+    dataset: str
+    data: str
+    code: str
+    status: str
+    metrics: str
+    rounds: int
+    weights: int
+    bytes_down: int
+    bytes_up: int
+    round_seconds: list[float | None] = []
+
+
+class KeptStudy(BaseModel):
+    """The types of what is read of a study's record in `runs.jsonl`."""
+
+    columns: list[str]
+    rows: int
+    table: str
+    environment: str
+
+
+class KeptResult(Result):
+    """The types of what is read of a line of `runs.jsonl`."""
+
+    columns: list[str]
+    environment: str
+    studies: dict[Annotated[str, Field(pattern=f"^{RUN_NAME}$")], KeptStudy]
 
 
 @dataclass(frozen=True)
@@ -80,6 +119,14 @@ def is_kept(folder: Path) -> bool:
 def run_hash(record: Record) -> str:
     """Return the hash of all that determines a run's result, with which the run's name ends."""
     return provenance.value_digest({name: record[name] for name in IDENTITY_FIELDS})
+
+
+def check_types(model: type[BaseModel], record: Any, where: str, advice: str) -> None:
+    """Raise UserError if a record, which may come from elsewhere, lacks a field or has one of another type."""
+    try:
+        parse(model, record, where)
+    except UserError as error:
+        raise UserError(f"{error}; {advice}") from None
 
 
 def load_runs(folder: Path) -> Mapping[str, Record]:
@@ -160,7 +207,7 @@ def _install_parts(kept: Path, sums: Path) -> None:
     sources = {}
     for name, sum in _read_checksums(sums):
         parts = [path for path in (temporary_path(kept / name), *stale_parts(kept / name), kept / name) if path.exists()]
-        matching = [path for path in parts if sha256(path.read_bytes()) == sum]
+        matching = [path for path in parts if sha256(read_file(path, RESTORE)) == sum]
         if not matching:
             return
         sources[kept / name] = matching[0]
@@ -231,7 +278,7 @@ def _read_paper(kept: Path, paper: str, merging: bool = False) -> KeptPaper:
             raise UserError(f"{path}: rows of {' '.join(min(unknown))}, which {RUNS} does not list; {RESTORE}")
         for group, (_, count, _) in expected.items():
             numbers = list(rows.get(group, {}))
-            if numbers != list(range(count)):
+            if len(numbers) != count or numbers != list(range(len(numbers))):
                 line, title = lines[group[0]], " ".join(group)
                 raise UserError(f"{line}: {name} has {len(numbers)} rows of {title}, not {count}; {RESTORE}")
         return {
@@ -264,11 +311,9 @@ def _read_runs(kept: Path, paper: str, merging: bool = False) -> dict[str, Recor
             where = f"{path}: line {number}"
             try:
                 record = json.loads(line)
-                missing = [name for name in RECORD_FIELDS if name not in record]
-            except (ValueError, RecursionError, TypeError):
+            except (ValueError, RecursionError):
                 raise UserError(f"{where}: no run in JSON; {RESTORE}") from None
-            if missing:
-                raise UserError(f"{where}: lacks {', '.join(missing)}; {RESTORE}")
+            check_types(KeptResult, record, where, RESTORE)
             if not record["run"].endswith(run_hash(record)):
                 raise UserError(f"{where}: not the settings that {record['run']} is named after; {RESTORE}")
             for owner in (record, *record["studies"].values()):
@@ -287,7 +332,7 @@ def _read_environments(kept: Path, merging: bool) -> dict[str, Record]:
         if line in ("{", "}"):
             continue
         try:
-            environments |= json.loads("{" + line.removesuffix(",") + "}")
+            environments |= ENVIRONMENT.validate_json("{" + line.removesuffix(",") + "}")
         except ValueError:
             raise UserError(f"{path}: line {number}: no environment in JSON; {RESTORE}") from None
     return environments

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import atomic_write, sha256
+from fedrepro.core.files import atomic_write, check_regular, sha256
 from fedrepro.runs.run import Row
 from fedrepro.training.state import ClientState, State
 
@@ -92,6 +92,7 @@ def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None
 
 def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a file's tensors and its note, which must have these keys. Earlier code wrote notes without run and digest."""
+    check_regular(path, RESTART_REMEDY)
     try:
         with safe_open(path, framework="pt") as file:
             # cloned, since the file does not align them, and products round differently in unaligned memory

@@ -11,6 +11,7 @@ import torch
 
 from fedrepro.config.params import DeviceChoice, RunConfig
 from fedrepro.config.types import Choice
+from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, shared_failures
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
@@ -66,6 +67,7 @@ def train(
 
     Raises UserError if the data or the code are not those that a run was planned with.
     """
+    provenance.check_commit_variable()
     limits, runs = Limits(checkpoint_seconds, deadline), list(runs)
     recordings: dict[str, dict] = defaultdict(dict)
 
