@@ -56,7 +56,8 @@
       this.experiment = this.own.experiments[this.chart.curves];
       other.replaceChildren(other.options[0]);
       for (const place of [scale, ...others].filter(stored)) {
-        const like = Object.entries(stored(place).experiments).filter(([, { unit }]) => unit === this.experiment.unit);
+        const like = Object.entries(stored(place).experiments).filter(([, { unit }]) => unit === this.experiment.unit)
+          .filter(([key]) => place !== scale || key !== this.chart.curves);
         const entries = like.map(([key, one]) => [`${place}|${key}`, this.title(one)]);
         other.append(make("optgroup", { label: `Scale ${place}` }, ...options(entries)));
       }
@@ -135,7 +136,8 @@
       controls.log_values.disabled = Boolean(controls.minus.value); // a difference may be negative
       this.list(curves);
       const formatTooltip = ({ round, ...values }, escape) => {
-        const rows = Object.entries(values).map((cells) => cells.map((cell) => `<td>${escape(cell)}</td>`).join(""));
+        const measured = Object.entries(values).filter(([, text]) => text !== undefined);
+        const rows = measured.map((cells) => cells.map((cell) => `<td>${escape(cell)}</td>`).join(""));
         return `<b>${this.chart.over.slice(0, -1)} ${escape(round)}</b><table><tr>${rows.join("</tr><tr>")}</tr></table>`;
       };
       const result = await vegaEmbed(this.plot, this.specify(curves), {

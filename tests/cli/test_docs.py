@@ -11,12 +11,15 @@ import yaml
 from fedrepro.cli import docs, main
 from fedrepro.config.params import Params, read_params
 from fedrepro.report import paper as spec
-from fedrepro.report.verdicts import rules
+from fedrepro.report.documents import findings
+from fedrepro.report.statistics import holm
+from fedrepro.report.verdicts import rules, summary
 from support.checkout import ROOT
 
 PAPERS = list(read_params(ROOT / "params.yaml", {"scale": "paper"}).default_papers)  # with committed results
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md")), *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = r"[-+]?[\d.]+ ± [\d.]+ (?:points|%|rounds) \(n = \d+\)"
+SCALES = ("paper", "small")
 UNTESTED = ("not run", "not compared")
 
 
@@ -40,20 +43,35 @@ def rows(text: str) -> set[tuple[str, ...]]:
 def test_numbers_in_short_are_those_of_verdicts(paper):
     short = text_of(ROOT / "docs" / f"{paper}.md").split("## In short")[1].split("\n## ")[0]
     quoted = re.findall(NUMBER, " ".join(short.split()))
-    assert quoted and set(quoted) <= {record["ours"] for scale in ("paper", "small") for record in verdicts(scale, paper)}
+    assert quoted and set(quoted) <= {record["ours"] for scale in SCALES for record in verdicts(scale, paper)}
 
 
 def test_the_results_in_the_readme_are_verdicts():
     """Scale, reported value, our value and verdict of a row are those of one claim."""
     known = {
         (f"`{scale}`", record["reported"], record["ours"], record["verdict"])
-        for scale in ("paper", "small")
+        for scale in SCALES
         for paper in PAPERS
         for record in verdicts(scale, paper)
     }
     table = text_of(ROOT / "README.md").split("## Results")[1].split("\n## ")[0]
     shown = [cells[2:] for cells in rows(table) if re.match("`(paper|small)`", cells[2])]
     assert len(shown) == 5 and set(shown) <= known
+
+
+def test_how_many_claims_are_decided():
+    """README counts the papers' claims, docs/verdicts.md the tests that remain after correction."""
+    decided = {*findings.ANSWERS["yes"], *findings.ANSWERS["no"]}
+    of_scale = [[one for paper in PAPERS for one in verdicts(scale, paper) if one["by"] == "the paper"] for scale in SCALES]
+    counts = [sum(record["verdict"] in decided for record in records) for records in of_scale]
+    text = "Of the papers' {} claims {} are decided at their settings, and the direction of {} at `small`."
+    assert text.format(len(of_scale[0]), *counts) in text_of(ROOT / "README.md")
+    files = [path for scale in SCALES for path in (ROOT / "reports" / scale).glob("*/tables/verdicts.json")]
+    families = [json.loads(text_of(path)) for path in files]
+    together = holm({(i, test): p for i, family in enumerate(families) for test, p in summary.distinct_tests(family).items()})
+    remain = [sum(summary.count_tests(family)[2] for family in families), len(together)]
+    remain.append(sum(p <= summary.LEVEL for p in together.values()))
+    assert "where {} remain. Over all {} tests at once {} would.".format(*remain) in text_of(ROOT / "docs/verdicts.md")
 
 
 def test_the_page_on_verdicts_names_all_of_them():

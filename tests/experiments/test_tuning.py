@@ -114,6 +114,23 @@ def test_a_lower_loss_is_better_and_a_diverged_trial_is_never_chosen():
         tuned.choose()
 
 
+def test_a_score_is_of_trained_rounds():
+    """A window longer than the run has all its measured rounds, but not round 0."""
+    tuned = planned(settings(tuning={"last": 9}))
+    finish_all(tuned, lambda values, run: 0.3)
+    assert tuned.choose().score == pytest.approx((0.9 + 0.28 + 0.32) / 3) and min(tuned.choose().scores) == 0.5
+
+
+def test_rounding_errors_decide_no_choice():
+    """The scores of all trials are 0.3, that of the last by its rounding errors a bit more: the first is chosen."""
+    tuned = planned(settings(tuning={"last": 1}))
+    for trial in tuned.trials:
+        for run in trial.runs:
+            finish(run, f"round,validation_accuracy\n1,{0.1 + 0.2 if trial is tuned.trials[-1] else 0.3!r}\n")
+    assert tuned.trials[-1].score(tuned.training.tuning) > tuned.trials[0].score(tuned.training.tuning)
+    assert tuned.choose().values == {"mu": 0.1, "lr": 0.05}
+
+
 def test_a_random_sampler_draws_as_many_combinations_as_the_budget():
     values = [trial.values for trial in planned(settings(tuning={"budget": 4, "sampler": "random"})).trials]
     assert len(values) == 4 and len({str(value) for value in values}) == 4

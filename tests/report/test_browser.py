@@ -245,6 +245,7 @@ def values(page, place: float) -> tuple[int, dict[str, str]]:
     tip = page.locator("#vg-tooltip-element.visible")
     tip.wait_for()
     rows = [row.locator("td").all_inner_texts() for row in tip.locator("tr").all()]
+    assert "undefined" not in dict(rows).values()
     return int(tip.locator("b").inner_text().split()[1]), dict(rows)
 
 
@@ -307,6 +308,7 @@ def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
 def test_another_scale_is_drawn_over_a_chart_and_rounds_are_cut(visit):
     page = visit("fedmmd/index.html", scheme="dark")
     chart = explore(page)
+    assert chart.locator('[name="other"] [value="paper|first"]').count() == 0  # the chart itself
     chart.get_by_label("Compare with").select_option("small|first")
     round, shown = values(page, 0.62)
     assert len(shown) == 7 and shown[f"{LABELS[0]} (First, scale small)"] == shown[LABELS[0]] == expected(LABELS[0], round)

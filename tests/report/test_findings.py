@@ -16,7 +16,7 @@ from support.checkout import ROOT
 
 
 class Spec:
-    title, reference, question = "A <paper>", "A. Author. A & B. arXiv:1908.05891", ""
+    title, reference, question, is_tuned = "A <paper>", "A. Author. A & B. arXiv:1908.05891", "", False
 
 
 def record(key: str, verdict: str, **changes) -> dict:
@@ -91,7 +91,7 @@ def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
     }
     ranks = "series,mean_rank\nFedA,4.5\nFedAvg,4.25\nFedB,1.125\nFedC,3\nFedD,2\n"
     (reports / "small/p/tables/r.csv").write_text(ranks, encoding="utf-8")
-    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables)
+    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables, is_tuned=True)
     [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
     shown = {answer: [(series, one.difference) for series, one in found] for answer, found in paper.findings.items()}
     assert shown == {"yes": [], "no": [("FedA", "+2.86 ± 0.56")], "not shown": []}
@@ -99,7 +99,8 @@ def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
     assert [(series, one.significant) for series, one in small.findings["yes"]] == [("FedF", False), ("FedB", True)]
     assert [series for series, _ in small.findings["not shown"]] == ["FedA", "FedD"]
     [best] = findings.best_ranks(reports, {"p": spec, "q": Spec}, ["paper", "small"])
-    assert best == "Which? Mean ranks at scale small, the best three of 5 and FedAvg: FedB 1.1, FedD 2.0, FedC 3.0, FedAvg 4.2."
+    ranked = "FedB 1.12, FedD 2.00, FedC 3.00, FedAvg 4.25."  # as in the table
+    assert best == f"Which? Mean ranks at scale small, the best three of 5 and FedAvg: {ranked}"
 
 
 def test_the_committed_page_follows_from_the_verdicts(tmp_path):
@@ -115,6 +116,8 @@ def test_the_committed_page_follows_from_the_verdicts(tmp_path):
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     there = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
     assert page == re.sub(r'<a href="../docs/\w+.md">what the paper leaves open</a>, ', "", there)
+    assert [name for name, spec in own.papers.items() if spec.is_tuned] == ["arena"]
+    assert page.count("Yes, for these tuned values") == 1 and "do not cover the choice of the tuned values" in page
     assert (tmp_path / "findings.svg").read_bytes() == (ROOT / "reports" / "findings.svg").read_bytes()
     for scale, paper, key in re.findall(r'href="(\w+)/(\w+)/index.html#claim-([\w-]+)"', there):
         assert f'id="claim-{key}"' in (ROOT / "reports" / scale / paper / "index.html").read_text(encoding="utf-8")

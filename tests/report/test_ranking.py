@@ -30,6 +30,16 @@ def test_mean_ranks_and_friedman_by_hand():
     assert ranking.rank(panels[:1]).p is None  # one set-up
 
 
+def test_rounding_errors_decide_no_rank():
+    """0.1 + 0.2 and 0.3 are the same accuracy: they share a rank, and neither is ahead of the other."""
+    panels = [{"x": 0.1 + 0.2, "y": 0.3, "z": 0.1}, {"x": 0.3, "y": 0.1 + 0.2, "z": -math.inf}, {"x": 0.5, "y": 0.4, "z": 0.3}]
+    assert ranking.rank(panels).mean_ranks == {"x": 4 / 3, "y": 5 / 3, "z": 3.0}
+    assert [list(ranking.rank(panels[:2]).mean_ranks.values()), ranking.rank(panels[:1]).groups] == [[1.5, 1.5, 3], [(0, 2)]]
+    finals = {"FedAvg": [0.3, 0.3], "conv": [0.1 + 0.2, 0.3]}
+    conv = build_rows(table(**RANKS), found(finals, finals))[1]
+    assert (conv["Series"], conv["Mean rank"], conv["Pairs ahead (%)"]) == ("conv", "1.50", "0")
+
+
 def test_critical_difference_of_the_literature():
     """Demšar 2006, table 5: q = 2.728 for five classifiers at 5 %."""
     result = ranking.rank([{name: place for place, name in enumerate("abcde")}] * 30)

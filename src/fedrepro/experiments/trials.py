@@ -22,6 +22,7 @@ from fedrepro.experiments.plan import Plan, PlannedExperiment, Series
 from fedrepro.experiments.resolve import error_prefix_at_scale, experiment_at_scale, run_configs
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup
 from fedrepro.experiments.tuning import Values
+from fedrepro.report.statistics import EPSILON
 from fedrepro.runs import integrity
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingReason
@@ -48,8 +49,8 @@ class Trial:
         for run in self.runs:
             if integrity.load_record(run.folder)["status"] != "finished":
                 return None
-            measured = [float(row[by.by]) for row in integrity.load_metrics(run.folder) if row.get(by.by)]
-            scores.append(mean(measured[-by.last :]))
+            trained = (row for row in integrity.load_metrics(run.folder) if int(row["round"]) > 0)
+            scores.append(mean([float(row[by.by]) for row in trained if row.get(by.by)][-by.last :]))
         score = mean(scores)
         return score if math.isfinite(score) else None
 
@@ -94,11 +95,11 @@ class TunedSeries:
         by = self.training.tuning
         assert by is not None
         scores = [trial.score(by) for trial in self.trials]
-        sign = _sign(by)
         finished = {number: score for number, score in enumerate(scores) if score is not None}
         if not finished:
             raise UserError(f"{self.location}: all {len(scores)} trials diverged. Change the values in its grid.")
-        best = max(finished, key=lambda number: sign * finished[number])
+        top = max(_sign(by) * score for score in finished.values())
+        best = next(number for number, score in finished.items() if _sign(by) * score >= top - EPSILON)
         values, grid = self.trials[best].values, self.training.series[self.label].options[tuning.TUNE]
         return Chosen(
             values=values,

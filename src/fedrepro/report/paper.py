@@ -66,6 +66,12 @@ class Paper(Frozen):
         return palette.assign_styles(self._series, self.proposed)
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether trials choose values of some series, which the intervals do not cover."""
+        choices = (choice for series in self._series.values() for choice in series.values())
+        return any(isinstance(choice, Mapping) and "tune" in choice for choice in choices)
+
+    @property
     def artifacts(self) -> list[str]:
         """The names of all figures and tables, and of the table of verdicts."""
         return [*self.figures, *self.tables, VERDICTS]

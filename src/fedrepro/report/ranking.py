@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedrepro.report.inputs.panel import ExperimentView
-from fedrepro.report.statistics import mean, mean_last
+from fedrepro.report.statistics import EPSILON, mean, mean_last
 
 LEVEL = 0.05
 
@@ -25,23 +25,28 @@ class Ranking:
     def groups(self) -> list[tuple[int, int]]:
         """Return the first and the last place, from 0, of each largest group of series that are not separated."""
         ranks = list(self.mean_ranks.values())
-        ends = [max(j for j, rank in enumerate(ranks) if rank - first <= self.critical_difference) for first in ranks]
+        ends = [max(j for j, rank in enumerate(ranks) if rank - first <= self.critical_difference + EPSILON) for first in ranks]
         return [(i, end) for i, end in enumerate(ends) if end > i and (i == 0 or end > ends[i - 1])]
 
 
 def rank(panels: Sequence[Mapping[str, float]]) -> Ranking:
     """Rank the series that all panels have, by their values in each; a higher value is better, equal ones share a mean rank."""
-    from scipy.stats import friedmanchisquare, rankdata, studentized_range  # slow to import
+    from scipy.stats import friedmanchisquare, studentized_range  # slow to import
 
     labels = [label for label in panels[0] if all(label in panel for panel in panels)]
-    ranks = [rankdata([-panel[label] for label in labels]) for panel in panels]
-    means = {label: mean([float(row[place]) for row in ranks]) for place, label in enumerate(labels)}
+    ranks = [[_place(panel[label], [panel[other] for other in labels]) for label in labels] for panel in panels]
+    means = {label: mean([row[place] for row in ranks]) for place, label in enumerate(labels)}
     tested = len(labels) > 2 and len(panels) > 1
     samples = [[row[place] for row in ranks] for place in range(len(labels))]
     p = float(friedmanchisquare(*samples).pvalue) if tested else None
     quantile = float(studentized_range.ppf(1 - LEVEL, len(labels), math.inf)) / math.sqrt(2) if len(labels) > 1 else 0.0
     difference = quantile * math.sqrt(len(labels) * (len(labels) + 1) / (6 * len(panels)))
     return Ranking(dict(sorted(means.items(), key=lambda item: item[1])), len(panels), p, difference)
+
+
+def _place(value: float, values: Sequence[float]) -> float:
+    """Return the rank of one of the values, from the highest; those that differ by rounding errors share a mean rank."""
+    return 0.5 + sum((other > value + EPSILON) + (other >= value - EPSILON) for other in values) / 2
 
 
 def rank_series(panels: Sequence[ExperimentView], last: int) -> Ranking:
@@ -63,7 +68,8 @@ def _values(panel: ExperimentView, last: int) -> dict[str, float]:
 
 def sentences(ranking: Ranking) -> list[str]:
     """Return sentences on the tests, each without its full stop."""
-    test = "" if ranking.p is None else f"; Friedman's test of equal ranks: p = {ranking.p:.2g}"
+    caveat = "too small where set-ups share images or seeds, since the test takes them as independent"
+    test = "" if ranking.p is None else f"; Friedman's test of equal ranks: p = {ranking.p:.2g}, {caveat}"
     return [
         f"Mean rank over {ranking.panels} set-up{'s' if ranking.panels > 1 else ''}, 1 is best{test}",
         f"Ranks that differ by less than {ranking.critical_difference:.2f} are not separated (Nemenyi, 5 %)",

@@ -112,6 +112,7 @@ class Ground:
     name: str
     scale: str
     address: str  # of the table
+    is_tuned: bool  # whether the answers depend on values that were chosen by trials
     findings: dict[str, list[tuple[str, Finding]]]  # answer -> series and their claims
 
 
@@ -128,7 +129,8 @@ def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[
             found.sort(key=lambda named: -(named[1].record["mean"] or 0))
             by_answer = {answer: [(series, one) for series, one in found if one.answer == answer] for answer in ANSWERS}
             name = spec.tables[table].name or table
-            grounds.append(Ground(spec.question, name, scale, f"{scale}/{paper}/index.html#{table}", by_answer))
+            address = f"{scale}/{paper}/index.html#{table}"
+            grounds.append(Ground(spec.question, name, scale, address, spec.is_tuned, by_answer))
     return grounds
 
 
@@ -146,7 +148,7 @@ def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
             with (tables / f"{key}.csv").open(encoding="utf-8", newline="") as file:
                 ranks = {row["series"]: float(row["mean_rank"]) for row in csv.DictReader(file)}
             shown = dict.fromkeys([*sorted(ranks, key=ranks.__getitem__)[:3], table.baseline])
-            listed = ", ".join(f"{series} {ranks[series]:.1f}" for series in shown)
+            listed = ", ".join(f"{series} {ranks[series]:.2f}" for series in shown)
             return [
                 f"{table.title} Mean ranks at scale {scale}, the best three of {len(ranks)} and {table.baseline}: {listed}."
             ]

@@ -20,7 +20,7 @@ from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Unit, difference_unit, difference_unit_name
 from fedrepro.report.quantities import base, value
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import Curve, Estimate, estimate, mean
+from fedrepro.report.statistics import EPSILON, Curve, Estimate, estimate, mean
 
 MINIMUM_LEAD = 0.04  # log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
 MINIMUM_LOSS_LEAD = 0.001  # nats; the same for a loss
@@ -130,7 +130,7 @@ class Quantity(value.Quantity):
             return []
         panels, leads = self.panel_values(view), self.values(view)
         probability, low, high = probability_of_improvement([series for series, _ in panels], [other for _, other in panels])
-        ahead = sum(lead > 0 for lead in leads)
+        ahead = sum(lead > EPSILON for lead in leads)
         interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
         unit = self.unit(view.measure)
         keys = [view.key, *self.also]

@@ -30,6 +30,11 @@ DIGIT, WIDE, PLUS_MINUS, SEPARATION = 4.3, 6.3, 9.5, 6.0  # points: widths in 8 
 BARE = "fedreprobare"  # the command that leaves out the notes, if it is defined
 SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
 PACKAGES = "booktabs, xcolor and siunitx (version 3)"
+ONE_COLUMN = r"""\makeatletter % longtable needs pages of one column; revtex4-2 has commands of its own
+\ifdefined\onecolumngrid@push\onecolumngrid@push\let\fedreproend\onecolumngrid@pop
+\else\if@twocolumn\onecolumn\let\fedreproend\twocolumn\else\let\fedreproend\relax\fi\fi
+\makeatother
+"""
 
 
 def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
@@ -211,7 +216,7 @@ def siunitx_format(cells: Sequence[str | Number]) -> str:
 def _title(title: str) -> str:
     """Return the title of a column of numbers, on two lines if it is long."""
     lines = [escape(line) for line in split_title(title)]
-    stack = r"\begin{tabular}[b]{@{}c@{}}" + r"\\".join(lines) + r"\end{tabular}"
+    stack = r"\shortstack{" + r"\cr ".join(lines) + "}"  # in a column of siunitx revtex4-2 accepts neither tabular nor \\
     return lines[0] if len(lines) == 1 else stack
 
 
@@ -227,16 +232,16 @@ def split_title(title: str) -> list[str]:
 def long_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequence[float], caption: str, label: str, source: str
 ) -> str:
-    """Return a longtable, which runs over pages of one column; `shares` are the columns' parts of the line width."""
+    """Return a longtable, which runs over pages of one column, also in an article of two; `shares` are the columns' parts of
+    the line width."""
     import pandas as pd
 
     formats = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for share in shares)
     frame = pd.DataFrame([[escape(cell) for cell in row] for row in rows], columns=[escape(name) for name in columns])
-    head = f"% {source}\n% Needs the packages array, booktabs and longtable, on pages of one column.\n"
-    style = frame.style.hide(axis="index")
-    return head + style.to_latex(
-        hrules=True, caption=escape(caption), label=label, column_format=formats, environment="longtable"
-    )
+    head = f"% {source}\n% Needs the packages array, booktabs and longtable.\n{ONE_COLUMN}"
+    style, caption = frame.style.hide(axis="index"), escape(caption)
+    text = style.to_latex(hrules=True, caption=caption, label=label, column_format=formats, environment="longtable")
+    return f"{head}{text}\\fedreproend\n"
 
 
 def escape(text: str) -> str:
@@ -245,7 +250,8 @@ def escape(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    """Return a character as LaTeX; one that pdflatex's fonts lack as its parts (₂ is 2, ą is a), otherwise as its number."""
+    """Return a character as LaTeX; one that pdflatex's fonts lack as its parts (₂ is 2, ą is a), otherwise as its number,
+    which XeLaTeX and LuaLaTeX replace by the character if the font has it."""
     if character in REPLACEMENTS:
         return REPLACEMENTS[character]
     if character.isspace():
@@ -258,4 +264,7 @@ def _escaped(character: str) -> str:
     parts = [part for part in normalize("NFKD", character) if not combining(part)]
     if parts and all(part in REPLACEMENTS or (part.isascii() and part.isprintable()) for part in parts):
         return "".join(REPLACEMENTS.get(part, part) for part in parts)
-    return rf"\texttt{{U+{ord(character):04X}}}"
+    code = f"{ord(character):04X}"
+    has_it = rf'\ifnum0\ifdefined\Umathcode\iffontchar\font"{code} 1\fi\fi=1'
+    number = rf"\texttt{{U+{code}}}"
+    return rf"{{{has_it} {character}\else{number}\fi}}" if character.isprintable() else number

@@ -8,7 +8,7 @@ from fedrepro.report.inference import common_seeds, over_panels
 from fedrepro.report.inputs.panel import ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, difference_unit, difference_unit_name
-from fedrepro.report.statistics import holm, mean_last
+from fedrepro.report.statistics import EPSILON, holm, mean_last
 from fedrepro.report.tables import base
 from fedrepro.report.tables._grid import Row
 
@@ -45,7 +45,7 @@ class Table(base.Table):
                 half_width = None if found.half_width is None else factor * found.half_width
                 row[self._column(panels[0])] = Number(factor * found.mean, 2, half_width, found.n, signed=True)
                 row["p (Holm)"] = _p_value(p_values.get(label) if label in known else None)
-                row["Pairs ahead (%)"] = Number(100 * sum(lead > 0 for lead in pairs) / len(pairs))
+                row["Pairs ahead (%)"] = Number(100 * sum(lead > EPSILON for lead in pairs) / len(pairs))
             rows.append(row)
         return rows
 
