@@ -174,6 +174,8 @@ def test_skipped_experiments_have_no_files(tmp_path):
     work = made("f1", scales=skipped)
     assert work.targets["f1"] == [] and work.reports.artifact_keys("p") == []
     assert "f1: nothing to show at scale quick" in work.warnings
+    assert work.train_jobs == [] and work.costs == {}, "planned for nothing"
+    assert made("f1", "f2", scales=skipped).train_jobs and made("f1", "train", scales=skipped).train_jobs
     assert "f1" not in made(scales=skipped).reports.artifact_keys("p")
 
 

@@ -118,12 +118,13 @@ class Workflow:
         }
         self.reports = Reports(self.params, self.papers, self.plan, self.studies, self._requested_alone)
         self.runs = plan.unique_runs(plan.all_experiments({paper: self.plan[paper] for paper in self.default_papers}))
-        self.run_items = plan.work_items(self._training_plan)
-        self.study_items = study_plan.work_items(chain.from_iterable(map(self.studies_of, self.plan)))
+        needed = {} if main and self._shows_nothing else self._training_plan
+        self.run_items = plan.work_items(needed)
+        self.study_items = study_plan.work_items(chain.from_iterable(map(self.studies_of, needed)))
         if main:
             self.restore_summaries()
         self.finished_before = self._finished()
-        costed = self._all_planned() if main else []  # only packing needs costs
+        costed = plan.all_experiments(needed) if main else []  # only packing needs costs
         self.costs = {work.done_file: work for work in cost.pending_work(costed, self.params, self.paths)}
         shared = self._sharing_jobs()
         self.train_jobs = self._pack("train", self.run_items, lambda run: run.summary, shared, self.params.cores_per_run)
@@ -177,9 +178,6 @@ class Workflow:
         """The plan with the trials."""
         return {paper: {**group, **self.trials.get(paper, {})} for paper, group in self.plan.items()}
 
-    def _all_planned(self) -> list[PlannedExperiment]:
-        return plan.all_experiments(self._training_plan)
-
     @cached_property
     def requested_experiments(self) -> list[PlannedExperiment]:
         return plan.all_experiments(self.trials) if self.main and self.trials else self._requested(self.plan)
@@ -208,6 +206,12 @@ class Workflow:
             paper, artifact = self.artifacts[name]
             by_paper.setdefault(paper, set()).add(artifact)
         return {paper: artifacts for paper, artifacts in by_paper.items() if paper not in self.requested}
+
+    @property
+    def _shows_nothing(self) -> bool:
+        """Whether the command line names artifacts alone, none of which shows anything at the scale."""
+        shown = chain.from_iterable(self.reports.files(paper) for paper in self._requested_alone)
+        return bool(self._requested_alone) and not self.requested & self.plan.keys() and not any(shown)
 
     @property
     def _requested_files(self) -> set[str]:
