@@ -68,6 +68,8 @@ rule notebook:
 
 # the handler `onsuccess` copies, at the end of any command; without output, this job is always one that ends
 rule mirror:
+    log:
+        f"logs/{work.params.scale}/mirror.log",
     localrule: True
     shell:
         "true"
