@@ -22,6 +22,7 @@ from fedrepro.training.executors import Sequential
 from support.federation import assert_close, config
 from support.networks import classifying, fits
 
+LABELS = (0, 1, 2, 0, 1, 0)  # of the scene's images
 NORM = "extractor.conv1.norm."  # before the names of what a batch normalisation has
 
 
@@ -135,7 +136,7 @@ def by_hand(w, at, pull, fuse):
     return loss, {key: gradient[key] + by_weights.get(key, 0.0) for key in gradient}
 
 
-def three_layers(name: str, options: dict):
+def three_layers(name: str, options: dict, labels: tuple[int, ...] = LABELS):
     """The method on a small linear network, a scene in which nothing is neutral, what the client prepares, and weights away
     from those it received. What a method adds to the network starts at random here too."""
     draw = rng.generator(1, "three layers")
@@ -151,7 +152,7 @@ def three_layers(name: str, options: dict):
     start = dict(algorithm.net.state_dict())
     noise = randn_like({key: start[key] for key in algorithm.trained}, draw)
     weights = start | {key: 0.5 * tensor for key, tensor in noise.items()}
-    x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor([0, 1, 2, 0, 1, 0])
+    x, y = torch.randn(6, 2, 1, 2, generator=draw, dtype=torch.float64), torch.tensor(labels)
     batches, classes = [Batch(x, y)], y.bincount(minlength=3)
     server = Server(2, 4, 0.25, moved(algorithm.initial_state(weights)), lambda: iter(batches))
     server = replace(server, state=algorithm.server_prepare(weights, server))
@@ -170,9 +171,9 @@ def in_numpy(scene: Scene) -> Scene:
     return Scene(arrays(scene.received), arrays(scene.kept), scene.x.numpy(), scene.y.numpy())
 
 
-def check_gradient(name: str, options: dict, pull, fuse=alone) -> None:
+def check_gradient(name: str, options: dict, pull, fuse=alone, labels: tuple[int, ...] = LABELS) -> None:
     """Compare loss and gradient at weights away from the received ones."""
-    algorithm, scene, own, moved = three_layers(name, options)
+    algorithm, scene, own, moved = three_layers(name, options, labels)
     leaves = {key: moved[key].requires_grad_() for key in algorithm.trained}
     batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
     loss = algorithm.loss(moved | leaves, scene.received, batch)
@@ -182,9 +183,9 @@ def check_gradient(name: str, options: dict, pull, fuse=alone) -> None:
     assert_close(gradient, {key: torch.from_numpy(slopes[key]) for key in gradient}, 1e-12)
 
 
-def check_steps(name: str, options: dict, pull, fuse=alone) -> None:
+def check_steps(name: str, options: dict, pull, fuse=alone, labels: tuple[int, ...] = LABELS) -> None:
     """Compare two steps. Most methods equal FedAvg in the first, at the received weights, but not in the second."""
-    algorithm, scene, own, _ = three_layers(name, options)
+    algorithm, scene, own, _ = three_layers(name, options, labels)
     batch = Batch(scene.x, scene.y, algorithm.reference_outputs(scene.received, scene.x, own), constants=own)
     start = {"received": scene.received, "start": scene.received, "velocity": {}}
     client = SimpleNamespace(sizes=[6, 6], batch=lambda step: batch, constants=own, **start)
@@ -200,7 +201,7 @@ def check_steps(name: str, options: dict, pull, fuse=alone) -> None:
     assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)
 
 
-def check_client(name: str, options: dict, pull) -> None:
-    """Compare a client's training with these options of a method."""
-    check_gradient(name, options, pull)
-    check_steps(name, options, pull)
+def check_client(name: str, options: dict, pull, labels: tuple[int, ...] = LABELS) -> None:
+    """Compare a client's training with these options of a method, on images of these three classes, or of some of them."""
+    check_gradient(name, options, pull, labels=labels)
+    check_steps(name, options, pull, labels=labels)
