@@ -40,18 +40,21 @@ from support.settings import PAPER, SETTINGS, fig
 from support.studies import plans
 
 CPU = torch.device("cpu")
+FUSION = {"name": "fedfusion", "operator": "multi"}
 NAMES = registry.names("studies")
 EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
     "activations": ({"every": 1}, {"every": 2}),
     "clients": ({"rounds": [1, 2, 3]}, {"rounds": [1, 3]}),
     "preferences": ({"rounds": [1, 2, 3]}, {"rounds": [1, 2, 3], "over_images": "sum"}),
+    "gates": ({"every": 1}, {"every": 2}),
+    "same_class": ({"rounds": [1, 2, 3], "images": 2}, {"rounds": [1, 3], "images": 2}),
     "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
     "tsne": ({"rounds": [1, 2, 3], "images": 4}, {"rounds": [1, 3], "images": 4}),
 }
 
 
 def permuted(**changes):
-    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": {"name": "fedfusion"}} | changes
+    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": FUSION} | changes
     return config(**changes)
 
 
@@ -240,7 +243,14 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set()), ("clients", 1e30, set())]
+    ("name", "lr", "rounds"),
+    [
+        ("activations", 3e38, {"1"}),
+        ("tsne", 1e30, set()),
+        ("clients", 1e30, set()),
+        ("same_class", 1e30, set()),
+        ("gates", 1e30, set()),
+    ],
 )
 def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, name, lr=lr)
@@ -283,9 +293,6 @@ def finished(folder: Path, executor: str, snapshots: frozenset[int], **changes):
     run, data = a_run(folder / "made-s0", config(**LIVELY | changes)), images()
     assert train(run, data, partition(run.config, data), CPU, Limits(), executor, snapshots)
     return run
-
-
-FUSION = {"name": "fedfusion", "operator": "multi"}
 
 
 @pytest.mark.parametrize(("executor", "algorithm", "stored"), [
@@ -571,17 +578,22 @@ SMALL = {
     "newcomers": {"clients": 2, "target": 0.9, "epochs": 1},
     "activations": {"every": 1},
     "clients": {"rounds": [1, 2]},
+    "gates": {"every": 1},
     "preferences": {"rounds": [1, 2]},
+    "same_class": {"rounds": [1, 2], "images": 3},
     "tsne": {"rounds": [1, 2], "images": 3},
 }
 MORE = {
     "newcomers": {"epochs": 2},
     "activations": {"every": 3},
     "clients": {"rounds": [1]},
+    "gates": {"every": 2},
     "preferences": {"rounds": [1]},
+    "same_class": {"images": 4},
     "tsne": {"rounds": [1]},
 }
-BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}
+GATED = {"FedAvg": FUSION, "Prox": FUSION | {"operator": "single"}}  # in place of the series of SETTINGS
+BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2, "series": GATED}
 
 
 def asked(name: str, **changes) -> dict:
@@ -641,6 +653,8 @@ def test_what_studies_cost(paths):
     ({"tsne": {"rounds": []}}, "study tsne: rounds"),
     ({"tsne": {"rounds": [1, 3]}}, "studies.tsne: rounds"),  # of 2
     ({"tsne": {"images": 1}}, "study tsne: images"),
+    ({"same_class": {}}, "studies.same_class: rounds"),  # of 2
+    ({"gates": {"every": 0}}, "study gates: every"),
     ({"tsne": {"rounds": [1], "clients": [0, 3]}}, "studies.tsne: clients"),  # of 0 to 2
 ])  # fmt: skip
 def test_errors_name_the_key(values, key, paths):
@@ -653,10 +667,12 @@ def test_errors_name_the_key(values, key, paths):
 @pytest.mark.parametrize("changes", [
     {"series": {"FedAvg": {"name": "fedavg", "overrides": {"studies": {}}}}},
     {"partition": {"name": "iid", "clients": 3}, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}}},
+    {"studies": {"gates": {}}},
+    {"studies": {"gates": {}}, "series": {"FedAvg": FUSION | {"operator": "conv"}, "Prox": FUSION}},
 ])  # fmt: skip
 def test_studies_that_do_not_suit_an_experiment(changes, paths):
-    """One set for a single series; new clients if clients' pixel orders do not differ."""
-    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(studies|permute_pixels)"):
+    """One set for a single series; new clients if clients' pixel orders do not differ; gates of a method without any."""
+    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(overrides: studies|permute_pixels|gates: .*has no gates)"):
         plans(changes, paths)
 
 
