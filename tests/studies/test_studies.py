@@ -28,7 +28,7 @@ from fedrepro.runs import gather, integrity, kept
 from fedrepro.runs import run as runs
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
-from fedrepro.studies import activations, tsne
+from fedrepro.studies import activations, same_class, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
@@ -572,6 +572,83 @@ def test_equal_activations_are_at_the_centre(shape):
     assert (tsne.embed(np.zeros(shape)) == 0.5).all()
 
 
+# ---- activations by class
+
+
+def test_distances_within_and_between_classes_by_hand():
+    """Device 0 has (0, 0) for class 0 and (1, 1) for class 1, device 1 (3, 4) for class 0: 9 + 16 within, 4 + 9 between."""
+    means = torch.tensor([[0.0, 0], [1, 1], [3, 4]], dtype=torch.float64)
+    devices, classes = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
+    p, q = np.array([0.5, 0.5]), np.exp([3, 4]) / np.exp([3, 4]).sum()
+    kl = ((p * np.log(p / q)).sum() + (q * np.log(q / p)).sum()) / 2 / 2  # both ways, of two units
+    assert same_class.distances(means, devices, classes) == pytest.approx((25, 13, np.log(25 / 13), kl), rel=1e-14)
+    assert same_class.distances(10 * means, devices, classes)[2] == pytest.approx(np.log(25 / 13), rel=1e-14)
+    assert same_class.distances(0 * means, devices, classes) == (0, 0, None, pytest.approx(0, abs=1e-15))  # dead
+    assert same_class.distances(means[:2], devices[:2], classes[:2]) == (None, None, None, None)  # a single device
+    assert same_class.distances(means, devices, torch.tensor([0, 1, 2]))[0] is None  # no class in common
+
+
+def test_activations_by_class_after_local_training():
+    """In NumPy, pair by pair: of each device's own network, the same images of a class in every round, not augmented."""
+    settings = permuted(augment=("flip",), partition={"name": "shards", "clients": 4}, clients_per_round=4, lr=0.02)
+    fed = federation(settings)
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(2)
+    replayed = again.round()
+    means = {}
+    for trained in replayed.trainings:
+        number, own = trained.client.number, fed.algorithm.personalised_weights(trained.weights, trained.received)
+        held = fed.data.train_index(number, 2)
+        held = held[torch.randperm(len(held), generator=rng.generator(0, "same_class", client=number))]
+        for label in sorted({*fed.data.train_y[held].tolist()}):
+            index = held[fed.data.train_y[held] == label][:3]
+            found = fed.algorithm.forward(own, fed.data.images(index, number, None)).penultimate
+            means[number, label] = found.detach().numpy().mean(0)
+    same, other, kl = [], [], []
+    for (device, label), one in means.items():
+        for (peer, peers), two in means.items():
+            if device != peer:
+                (same if label == peers else other).append(((one - two) ** 2).sum())
+            if device != peer and label == peers:
+                p, q = (np.exp(values) / np.exp(values).sum() for values in (one, two))
+                kl.append((p * np.log(p / q)).sum() / len(p))
+    expected = np.mean(same), np.mean(other), np.log(np.mean(same) / np.mean(other)), np.mean(kl)
+    [row] = studies.create("same_class", {"rounds": [2], "images": 3}, fed.config).measure(fed, replayed)
+    assert row == pytest.approx(expected, rel=1e-9) and len(same) >= 4 and abs(row[2]) > 0.1 and row[3] > 1e-6
+
+
+# ---- gates
+
+
+@pytest.mark.parametrize(("every", "rounds"), [(1, [1, 2, 3]), (2, [2, 3]), (5, [3])])
+def test_gates_are_the_servers_and_train_nothing_again(every, rounds, tmp_path, monkeypatch):
+    run = finished(tmp_path / "results" / "runs" / "p", "auto", frozenset({2, 3}), algorithm=FUSION)
+    data = images()
+    monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
+    monkeypatch.setattr(Replay, "_advance", lambda *arguments: pytest.fail("trained again"))
+    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
+    case = study_plan.find_study(run, "gates", {"every": every}, paths, "p")
+    assert study_runner.run_studies([case], paths, device=DeviceChoice("cpu")) == []
+    fed, expected = federation(run.config), []
+    for round in rounds:
+        gates = advance(fed, round)[0].weights["fusion.gate"].flatten().tolist()
+        expected += [(str(round), str(place), str(gate)) for place, gate in enumerate(gates)]
+    assert [tuple(row.values()) for row in rows(case.table)] == expected and len(expected) > len(rounds)
+    assert case.study.snapshots() <= {2, 3} and min(abs(float(row[2])) for row in expected) > 1e-9
+
+
+@pytest.mark.parametrize(("stored", "trained"), [((2, 3), 1), ((3,), 1), ((), 2)])
+def test_gates_cost_the_rounds_whose_states_are_missing(stored, trained, tmp_path):
+    """Those before round 3; at least one, since no run has none."""
+    for round in stored:
+        path = replay.snapshot_path(tmp_path, round)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    (tmp_path / "summary.json").write_text("")
+    study = studies.create("gates", {"every": 1}, permuted())
+    assert study.cost_bound(tmp_path).rounds == trained and not study.can_start(tmp_path)
+
+
 # ---- from settings to a kept result
 
 SMALL = {
@@ -589,7 +666,7 @@ MORE = {
     "clients": {"rounds": [1]},
     "gates": {"every": 2},
     "preferences": {"rounds": [1]},
-    "same_class": {"images": 4},
+    "same_class": {"rounds": [1]},
     "tsne": {"rounds": [1]},
 }
 GATED = {"FedAvg": FUSION, "Prox": FUSION | {"operator": "single"}}  # in place of the series of SETTINGS
