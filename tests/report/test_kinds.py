@@ -609,11 +609,11 @@ def test_activations_within_classes_that_cannot_be_compared():
     """Dead networks, devices without a class in common; a round without is left out."""
     asked = {"kind": "divergence", "series": "A", "baseline": "B", "study": "same_class", "column": "ratio"}
     quantity, fine, dead, alone = quantities.parse_quantity(asked, "t"), ("3", "-1", "0.5"), ("0.0", "", "0.0"), ("", "", "")
-    for rows, reason in (
+    for cells, reason in (
         ([dead, dead, fine], "in most rounds the activations of A do not differ between devices, as in a dead network"),
         ([alone, alone, alone], "no pairs of devices that share a class of A"),
     ):
-        [found] = quantity.evaluate(studied_rounds({"A": by_class(*rows), "B": by_class(fine)}))[1]
+        [found] = quantity.evaluate(studied_rounds({"A": by_class(*cells), "B": by_class(fine)}))[1]
         assert str(found) == reason
     assert quantity.evaluate(studied_rounds({"A": by_class(fine, alone), "B": by_class(("3", "-3", "0.5"))})) == ([2, 2], [])
 
@@ -630,9 +630,9 @@ def test_a_divergence_is_registered_as_before_it_had_other_studies():
 def test_the_share_of_gates_that_left_their_start():
     """After the last studied round: 3 of 4 maps, of which two are above 0.3; the baseline's one of 4."""
     gates = {"A": ["0.05", "-0.2", "0.4", "-0.7"], "B": ["0.0", "0.1", "0.11", "0.0"]}
-    early = [{"round": "10", "map": f"{place}", "lambda": "9"} for place in range(4)]
-    view = studied_rounds({label: [*early, *({"round": "15", "map": f"{place}", "lambda": gate} for place, gate in enumerate(values))]
-                           for label, values in gates.items()})  # fmt: skip
+    last = {label: [{"round": "15", "map": f"{at}", "lambda": gate} for at, gate in enumerate(gates[label])] for label in gates}
+    early = [{"round": "10", "map": f"{at}", "lambda": "9"} for at in range(4)]
+    view = studied_rounds({label: early + found for label, found in last.items()})
     for options, value in (({}, 0.75), ({"above": 0.3}, 0.5), ({"baseline": "B"}, 0.5)):
         quantity = quantities.parse_quantity({"kind": "gates", "series": "A"} | options, "t")
         assert quantity.evaluate(view) == ([value] * 2, [])
