@@ -576,6 +576,68 @@ def test_quantities_of_clients():
     assert str(reason) == "no accuracies of clients of A"
 
 
+def studied_rounds(cells: dict[str, list[dict[str, str]]]) -> ExperimentView:
+    """A view of a study of two seeds: series -> the rows of one, whose numbers the other has too."""
+    note = {"scale": "paper", "compare": "full", "settings": {"rounds": None}, "series": {
+        label: {"runs": [{"seed": seed, "status": "finished"} for seed in (0, 1)]} for label in cells
+    }}  # fmt: skip
+    table = [{"series": label, "seed": f"{seed}"} | row for label, rows in cells.items() for seed in (0, 1) for row in rows]
+    return ExperimentView("first", DisplayOptions(), Results(note, table))
+
+
+def by_class(*numbers: tuple[str, str, str]) -> list[dict[str, str]]:
+    """The rows of the study `same_class`, by round: same, ratio, kl."""
+    cells = [{"same": same, "other": "8", "ratio": ratio, "kl": kl} for same, ratio, kl in numbers]
+    return [{"round": f"{round}"} | row for round, row in enumerate(cells, 1)]
+
+
+@pytest.mark.parametrize(("options", "value"), [
+    ({"column": "ratio"}, (-2 - 1) / 2 - (-1 + 0.5) / 2),  # a mean of logarithms
+    ({"column": "ratio", "until": 1}, -2 + 1),
+    ({"column": "kl"}, math.log((0.1 + 0.2) / (0.5 + 0.7))),
+])  # fmt: skip
+def test_activations_within_classes_relative_to_a_baselines(options, value):
+    view = studied_rounds(
+        {"A": by_class(("1", "-2", "0.1"), ("3", "-1", "0.2")), "B": by_class(("3", "-1", "0.5"), ("9", "0.5", "0.7"))}
+    )
+    asked = {"kind": "divergence", "series": "A", "baseline": "B", "study": "same_class"}
+    quantity = quantities.parse_quantity(asked | options, "t")
+    assert quantity.evaluate(view) == (pytest.approx([value] * 2), []) and quantity.study_name == "same_class"
+
+
+def test_activations_within_classes_that_cannot_be_compared():
+    """Dead networks, devices without a class in common; a round without is left out."""
+    asked = {"kind": "divergence", "series": "A", "baseline": "B", "study": "same_class", "column": "ratio"}
+    quantity, fine, dead, alone = quantities.parse_quantity(asked, "t"), ("3", "-1", "0.5"), ("0.0", "", "0.0"), ("", "", "")
+    for cells, reason in (
+        ([dead, dead, fine], "in most rounds the activations of A do not differ between devices, as in a dead network"),
+        ([alone, alone, alone], "no pairs of devices that share a class of A"),
+    ):
+        [found] = quantity.evaluate(studied_rounds({"A": by_class(*cells), "B": by_class(fine)}))[1]
+        assert str(found) == reason
+    assert quantity.evaluate(studied_rounds({"A": by_class(fine, alone), "B": by_class(("3", "-3", "0.5"))})) == ([2, 2], [])
+
+
+def test_a_divergence_is_registered_as_before_it_had_other_studies():
+    plain = {"kind": "divergence", "series": "A", "baseline": "B", "than": None, "until": None, "learned": None}
+    assert quantities.parse_quantity(plain, "t").model_dump(mode="json") == plain
+    other = plain | {"study": "same_class", "column": "kl"}
+    assert quantities.parse_quantity(other, "t").model_dump(mode="json") == other
+    with pytest.raises(UserError, match=r"t: column: the study same_class has ratio and kl \(got divergence\)"):
+        quantities.parse_quantity(plain | {"study": "same_class"}, "t")
+
+
+def test_the_share_of_gates_that_left_their_start():
+    """After the last studied round: 3 of 4 maps, of which two are above 0.3; the baseline's one of 4."""
+    gates = {"A": ["0.05", "-0.2", "0.4", "-0.7"], "B": ["0.0", "0.1", "0.11", "0.0"]}
+    last = {label: [{"round": "15", "map": f"{at}", "lambda": gate} for at, gate in enumerate(gates[label])] for label in gates}
+    early = [{"round": "10", "map": f"{at}", "lambda": "9"} for at in range(4)]
+    view = studied_rounds({label: early + found for label, found in last.items()})
+    for options, value in (({}, 0.75), ({"above": 0.3}, 0.5), ({"baseline": "B"}, 0.5)):
+        quantity = quantities.parse_quantity({"kind": "gates", "series": "A"} | options, "t")
+        assert quantity.evaluate(view) == ([value] * 2, [])
+
+
 def test_clients_agree_on_the_top_classes_of_units():
     """By hand, of three clients: in block a 3 of 3 pairs of unit 0 agree, and 1 of 3 of unit 1; in block b one pair has top
     classes, which differ. Earlier rounds do not count."""

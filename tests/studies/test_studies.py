@@ -28,7 +28,7 @@ from fedrepro.runs import gather, integrity, kept
 from fedrepro.runs import run as runs
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
-from fedrepro.studies import activations, tsne
+from fedrepro.studies import activations, same_class, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
@@ -40,18 +40,21 @@ from support.settings import PAPER, SETTINGS, fig
 from support.studies import plans
 
 CPU = torch.device("cpu")
+FUSION = {"name": "fedfusion", "operator": "multi"}
 NAMES = registry.names("studies")
 EXAMPLES = {  # settings of a study that takes three units of a run of three rounds, and others
     "activations": ({"every": 1}, {"every": 2}),
     "clients": ({"rounds": [1, 2, 3]}, {"rounds": [1, 3]}),
     "preferences": ({"rounds": [1, 2, 3]}, {"rounds": [1, 2, 3], "over_images": "sum"}),
+    "gates": ({"every": 1}, {"every": 2}),
+    "same_class": ({"rounds": [1, 2, 3], "images": 2}, {"rounds": [1, 3], "images": 2}),
     "newcomers": ({"clients": 3, "target": 1.0, "epochs": 2}, {"clients": 3, "target": 0.5, "epochs": 2}),
     "tsne": ({"rounds": [1, 2, 3], "images": 4}, {"rounds": [1, 3], "images": 4}),
 }
 
 
 def permuted(**changes):
-    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": {"name": "fedfusion"}} | changes
+    changes = {"partition": {"name": "permuted", "clients": 4}, "algorithm": FUSION} | changes
     return config(**changes)
 
 
@@ -240,7 +243,14 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("name", "lr", "rounds"), [("activations", 3e38, {"1"}), ("tsne", 1e30, set()), ("clients", 1e30, set())]
+    ("name", "lr", "rounds"),
+    [
+        ("activations", 3e38, {"1"}),
+        ("tsne", 1e30, set()),
+        ("clients", 1e30, set()),
+        ("same_class", 1e30, set()),
+        ("gates", 1e30, set()),
+    ],
 )
 def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, name, lr=lr)
@@ -283,9 +293,6 @@ def finished(folder: Path, executor: str, snapshots: frozenset[int], **changes):
     run, data = a_run(folder / "made-s0", config(**LIVELY | changes)), images()
     assert train(run, data, partition(run.config, data), CPU, Limits(), executor, snapshots)
     return run
-
-
-FUSION = {"name": "fedfusion", "operator": "multi"}
 
 
 @pytest.mark.parametrize(("executor", "algorithm", "stored"), [
@@ -565,23 +572,105 @@ def test_equal_activations_are_at_the_centre(shape):
     assert (tsne.embed(np.zeros(shape)) == 0.5).all()
 
 
+# ---- activations by class
+
+
+def test_distances_within_and_between_classes_by_hand():
+    """Device 0 has (0, 0) for class 0 and (1, 1) for class 1, device 1 (3, 4) for class 0: 9 + 16 within, 4 + 9 between."""
+    means = torch.tensor([[0.0, 0], [1, 1], [3, 4]], dtype=torch.float64)
+    devices, classes = torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
+    p, q = np.array([0.5, 0.5]), np.exp([3, 4]) / np.exp([3, 4]).sum()
+    kl = ((p * np.log(p / q)).sum() + (q * np.log(q / p)).sum()) / 2 / 2  # both ways, of two units
+    assert same_class.distances(means, devices, classes) == pytest.approx((25, 13, np.log(25 / 13), kl), rel=1e-14)
+    assert same_class.distances(10 * means, devices, classes)[2] == pytest.approx(np.log(25 / 13), rel=1e-14)
+    assert same_class.distances(0 * means, devices, classes) == (0, 0, None, pytest.approx(0, abs=1e-15))  # dead
+    assert same_class.distances(means[:2], devices[:2], classes[:2]) == (None, None, None, None)  # a single device
+    assert same_class.distances(means, devices, torch.tensor([0, 1, 2]))[0] is None  # no class in common
+
+
+def test_activations_by_class_after_local_training():
+    """In NumPy, pair by pair: of each device's own network, the same images of a class in every round, not augmented."""
+    settings = permuted(augment=("flip",), partition={"name": "shards", "clients": 4}, clients_per_round=4, lr=0.02)
+    fed = federation(settings)
+    again = Replay(fed, Path("nowhere"), ())
+    assert again.reach(2)
+    replayed = again.round()
+    means = {}
+    for trained in replayed.trainings:
+        number, own = trained.client.number, fed.algorithm.personalised_weights(trained.weights, trained.received)
+        held = fed.data.train_index(number, 2)
+        held = held[torch.randperm(len(held), generator=rng.generator(0, "same_class", client=number))]
+        for label in sorted({*fed.data.train_y[held].tolist()}):
+            index = held[fed.data.train_y[held] == label][:3]
+            found = fed.algorithm.forward(own, fed.data.images(index, number, None)).penultimate
+            means[number, label] = found.detach().numpy().mean(0)
+    same, other, kl = [], [], []
+    for (device, label), one in means.items():
+        for (peer, peers), two in means.items():
+            if device != peer:
+                (same if label == peers else other).append(((one - two) ** 2).sum())
+            if device != peer and label == peers:
+                p, q = (np.exp(values) / np.exp(values).sum() for values in (one, two))
+                kl.append((p * np.log(p / q)).sum() / len(p))
+    expected = np.mean(same), np.mean(other), np.log(np.mean(same) / np.mean(other)), np.mean(kl)
+    [row] = studies.create("same_class", {"rounds": [2], "images": 3}, fed.config).measure(fed, replayed)
+    assert row == pytest.approx(expected, rel=1e-9) and len(same) >= 4 and abs(row[2]) > 0.1 and row[3] > 1e-6
+
+
+# ---- gates
+
+
+@pytest.mark.parametrize(("every", "rounds"), [(1, [1, 2, 3]), (2, [2, 3]), (5, [3])])
+def test_gates_are_the_servers_and_train_nothing_again(every, rounds, tmp_path, monkeypatch):
+    run = finished(tmp_path / "results" / "runs" / "p", "auto", frozenset({2, 3}), algorithm=FUSION)
+    data = images()
+    monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
+    monkeypatch.setattr(Replay, "_advance", lambda *arguments: pytest.fail("trained again"))
+    paths = Paths(data=tmp_path / "data", results=tmp_path / "results")
+    case = study_plan.find_study(run, "gates", {"every": every}, paths, "p")
+    assert study_runner.run_studies([case], paths, device=DeviceChoice("cpu")) == []
+    fed, expected = federation(run.config), []
+    for round in rounds:
+        gates = advance(fed, round)[0].weights["fusion.gate"].flatten().tolist()
+        expected += [(str(round), str(place), str(gate)) for place, gate in enumerate(gates)]
+    assert [tuple(row.values()) for row in rows(case.table)] == expected and len(expected) > len(rounds)
+    assert case.study.snapshots() <= {2, 3} and min(abs(float(row[2])) for row in expected) > 1e-9
+
+
+@pytest.mark.parametrize(("stored", "trained"), [((2, 3), 1), ((3,), 1), ((), 2)])
+def test_gates_cost_the_rounds_whose_states_are_missing(stored, trained, tmp_path):
+    """Those before round 3; at least one, since no run has none."""
+    for round in stored:
+        path = replay.snapshot_path(tmp_path, round)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    (tmp_path / "summary.json").write_text("")
+    study = studies.create("gates", {"every": 1}, permuted())
+    assert study.cost_bound(tmp_path).rounds == trained and not study.can_start(tmp_path)
+
+
 # ---- from settings to a kept result
 
 SMALL = {
     "newcomers": {"clients": 2, "target": 0.9, "epochs": 1},
     "activations": {"every": 1},
     "clients": {"rounds": [1, 2]},
+    "gates": {"every": 1},
     "preferences": {"rounds": [1, 2]},
+    "same_class": {"rounds": [1, 2], "images": 3},
     "tsne": {"rounds": [1, 2], "images": 3},
 }
 MORE = {
     "newcomers": {"epochs": 2},
     "activations": {"every": 3},
     "clients": {"rounds": [1]},
+    "gates": {"every": 2},
     "preferences": {"rounds": [1]},
+    "same_class": {"rounds": [1]},
     "tsne": {"rounds": [1]},
 }
-BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2}
+GATED = {"FedAvg": FUSION, "Prox": FUSION | {"operator": "single"}}  # in place of the series of SETTINGS
+BASE = {"partition": {"name": "permuted", "clients": 3}, "rounds": 2, "series": GATED}
 
 
 def asked(name: str, **changes) -> dict:
@@ -641,6 +730,8 @@ def test_what_studies_cost(paths):
     ({"tsne": {"rounds": []}}, "study tsne: rounds"),
     ({"tsne": {"rounds": [1, 3]}}, "studies.tsne: rounds"),  # of 2
     ({"tsne": {"images": 1}}, "study tsne: images"),
+    ({"same_class": {}}, "studies.same_class: rounds"),  # of 2
+    ({"gates": {"every": 0}}, "study gates: every"),
     ({"tsne": {"rounds": [1], "clients": [0, 3]}}, "studies.tsne: clients"),  # of 0 to 2
 ])  # fmt: skip
 def test_errors_name_the_key(values, key, paths):
@@ -653,10 +744,12 @@ def test_errors_name_the_key(values, key, paths):
 @pytest.mark.parametrize("changes", [
     {"series": {"FedAvg": {"name": "fedavg", "overrides": {"studies": {}}}}},
     {"partition": {"name": "iid", "clients": 3}, "studies": {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}}},
+    {"studies": {"gates": {}}},
+    {"studies": {"gates": {}}, "series": {"FedAvg": FUSION | {"operator": "conv"}, "Prox": FUSION}},
 ])  # fmt: skip
 def test_studies_that_do_not_suit_an_experiment(changes, paths):
-    """One set for a single series; new clients if clients' pixel orders do not differ."""
-    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(studies|permute_pixels)"):
+    """One set for a single series; new clients if clients' pixel orders do not differ; gates of a method without any."""
+    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(overrides: studies|permute_pixels|gates: .*has no gates)"):
         plans(changes, paths)
 
 

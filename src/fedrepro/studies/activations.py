@@ -7,6 +7,8 @@ training, while weights change; here the network after training is used, so that
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from fedrepro.config.types import Count, Frozen
 from fedrepro.studies.base import RoundsStudy
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from fedrepro.training.federation import Federation
@@ -46,20 +49,27 @@ class Study(RoundsStudy):
 
 def mean_activation(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
     """Return a participant's mean penultimate activation (D,) in float64, over its training images, each augmented once."""
-    import torch
-
     from fedrepro.core import rng
 
-    data, algorithm = federation.data, federation.algorithm
-    client, weights = trained.client.number, algorithm.personalised_weights(trained.weights, trained.received)
-    index = data.train_index(client, round)
-    changes = rng.generator(federation.config.seed, "activations", round, client) if data.config.augment else None
-    total = torch.zeros((), dtype=torch.float64, device=index.device)
-    with torch.no_grad():
-        for chunk in index.split(CHUNK):
-            outputs = algorithm.forward(weights, data.images(chunk, client, changes))
-            total = total + outputs.penultimate.double().sum(0)
-    return total / len(index)
+    client, index = trained.client.number, federation.data.train_index(trained.client.number, round)
+    changes = rng.generator(federation.config.seed, "activations", round, client) if federation.config.augment else None
+    sums = [part.sum(0) for part in penultimate(federation, trained, index, changes)]
+    return functools.reduce(operator.add, sums) / len(index)
+
+
+def penultimate(
+    federation: Federation, trained: LocalTraining, index: Tensor, changes: torch.Generator | None = None
+) -> Iterator[Tensor]:
+    """Yield the penultimate activations (images, D) in float64 of a participant's images, in chunks, by its own network after
+    its local training. `changes` draws their augmentation; None: none."""
+    import torch
+
+    algorithm, client = federation.algorithm, trained.client.number
+    weights = algorithm.personalised_weights(trained.weights, trained.received)
+    for chunk in index.split(CHUNK):
+        with torch.no_grad():
+            outputs = algorithm.forward(weights, federation.data.images(chunk, client, changes))
+        yield outputs.penultimate.double()
 
 
 def divergences(means: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fedrepro.data.datasets import Dataset
     from fedrepro.data.partitions import Partition
     from fedrepro.training.federation import Federation, State
-    from fedrepro.training.replay import ReplayedRound
+    from fedrepro.training.replay import Replay, ReplayedRound
 
 Rows = Iterable[tuple]  # of a unit of work, without its number
 FINAL = "model.safetensors"  # in a run's folder: its final weights
@@ -96,18 +96,22 @@ class FinalWeightsStudy(Study):
         return (folder / FINAL).exists()
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows]:
-        from fedrepro.training import checkpoint
-
-        path = context.folder / FINAL
-        if not path.exists():
-            text = f"{self.title} start from it: copy it there, or delete the folder to train again"
-            raise UserError(f"{path}: no such file; {text}")
-        state, _ = checkpoint.load(path, context.folder.name)
+        state = final_state(context, self.title)
         return (lambda unit: ()) if state.diverged else self.rows_from(context, state)
 
     def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
         """Return a function that computes the rows of a unit from the final state, whose tensors are on the CPU."""
         raise NotImplementedError
+
+
+def final_state(context: StudyContext, title: str) -> State:
+    """Return a run's final state, with its tensors on the CPU, for a study with this title."""
+    from fedrepro.training import checkpoint
+
+    path = context.folder / FINAL
+    if not path.exists():
+        raise UserError(f"{path}: no such file; {title} start from it: copy it there, or delete the folder to train again")
+    return checkpoint.load(path, context.folder.name)[0]
 
 
 class RoundsStudy(Study):
@@ -135,30 +139,38 @@ class RoundsStudy(Study):
     def can_start(self, folder: Path) -> bool:
         return True  # without snapshots from the initial state
 
-    def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
+    def replay(self, context: StudyContext) -> Replay:
+        """Return the replay of the run's rounds."""
         from fedrepro.training.federation import Federation
         from fedrepro.training.replay import Replay
 
         federation = Federation(self.config, context.dataset, context.partition, context.device, context.executor)
-        replay = Replay(federation, context.folder, self.snapshots(), context.forbid)
+        return Replay(federation, context.folder, self.snapshots(), context.forbid)
+
+    def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
+        replay = self.replay(context)
 
         def rows(round: int) -> Rows | None:
             if not replay.reach(round):
                 return None
             assert replay.state is not None  # since the round was reached
-            return () if replay.state.diverged else self.measure(federation, replay.round())
+            return () if replay.state.diverged else self.measure(replay.federation, replay.round())
 
         return rows
 
     def cost_bound(self, folder: Path) -> RunConfig:
         """Return a run with as many rounds as are trained again, to reach the study's rounds and in these. Measuring is not
         counted."""
+        return self.replay_cost(folder, self.rounds(), 1)
+
+    def replay_cost(self, folder: Path, rounds: Iterable[int], each: int) -> RunConfig:
+        """Return a run with as many rounds as are trained again to reach the states before `rounds`, and `each` in each."""
         from fedrepro.training.replay import stored_rounds
 
         finished = (folder / "summary.json").exists()
         stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
-        trained = position = 0
-        for round in self.rounds():
-            trained += round - max([position, *(number - 1 for number in stored if number <= round)])
-            position = round
+        trained, position = 0, 1  # the round before which a state is there
+        for round in rounds:
+            trained += round + each - max([position, *(number for number in stored if number <= round)])
+            position = round + each
         return self.config.model_copy(update={"rounds": max(1, trained)})

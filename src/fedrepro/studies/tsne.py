@@ -17,6 +17,7 @@ from pydantic import Field
 from fedrepro.config.types import Frozen, Number, Seed
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
+from fedrepro.studies.activations import penultimate
 from fedrepro.studies.base import Rising, Rounds, RoundsStudy
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from fedrepro.training.replay import ReplayedRound
     from fedrepro.training.round import LocalTraining
 
+ROUNDS = (1, 2, 3, 4, 5, 6, 9, 12, 15)  # of Figs. 7 to 9
 PERPLEXITY, RATE = 30.0, 200.0
 GLOBAL_MEASURES = {"test_accuracy": MEASURES["test_accuracy"]}
 
 
 class Params(Frozen):
-    rounds: Rounds = (1, 2, 3, 4, 5, 6, 9, 12, 15)
+    rounds: Rounds = ROUNDS
     clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all participants
     images: Annotated[int, Field(ge=2), Number] = 40  # training images of each client
 
@@ -87,10 +89,7 @@ class Study(RoundsStudy):
         train = data.train_index(client, round)
         order = torch.randperm(len(train), generator=rng.generator(federation.config.seed, "tsne", client=client))
         index = train[order[: self.settings.images].to(train.device)]
-        weights = federation.algorithm.personalised_weights(trained.weights, trained.received)
-        with torch.no_grad():
-            outputs = federation.algorithm.forward(weights, data.images(index, client, None))
-        return outputs.penultimate.double(), data.train_y[index]
+        return torch.cat(list(penultimate(federation, trained, index))), data.train_y[index]
 
 
 def embed(activations: np.ndarray) -> np.ndarray:

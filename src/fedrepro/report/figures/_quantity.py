@@ -44,7 +44,7 @@ class QuantityFigure(base.Figure):
         return list(dict.fromkeys(ref.experiment for ref in self.panels))
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        names = [results_name(name, self._quantity_class.study) for name in self.experiments(figures)]
+        names = [results_name(name, self.quantity_of("", 0).study_name) for name in self.experiments(figures)]
         return list(dict.fromkeys([*self.experiments(figures), *names]))
 
     @property
@@ -62,7 +62,7 @@ class QuantityFigure(base.Figure):
 
     def _results(self, evidence: PaperData, ref: ExperimentRef) -> Results:
         """Return the results that the quantity is computed from: the experiment's or its study's."""
-        return evidence.results[results_name(ref.experiment, self._quantity_class.study)]
+        return evidence.results[results_name(ref.experiment, self.quantity_of("", 0).study_name)]
 
     def _panel_missing_reason(self, evidence: PaperData, ref: ExperimentRef) -> MissingReason | None:
         reason = self._results(evidence, ref).missing_reason

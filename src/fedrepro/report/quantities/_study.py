@@ -16,6 +16,7 @@ class StudyQuantity(base.Quantity):
     """A share from the rows of a study; with a `baseline` the difference to that of the baseline with the same seed."""
 
     baseline: str | None = None
+    study: ClassVar[str]
     title: ClassVar[str]
     studied: ClassVar[str]  # what the study measures, for the reason if it did not
 

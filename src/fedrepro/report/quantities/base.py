@@ -32,7 +32,6 @@ class Quantity(Frozen):
 
     contrast: ClassVar[bool] = False  # whether its sign says which of two series is better
     from_curves: ClassVar[bool] = True  # whether the curves of a measure suffice to compute it
-    study: ClassVar[str | None] = None  # the study whose results it reads; None: the results of the experiment itself
 
     def unit(self, measure: Measure) -> Unit:
         raise NotImplementedError
@@ -49,6 +48,11 @@ class Quantity(Frozen):
     def labels(self) -> list[str]:
         """The labels of the series that it is computed from: its series, then its baseline if it has one."""
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
+
+    @property
+    def study_name(self) -> str | None:
+        """The study whose results it reads, `study` of its kind; None: the results of the experiment itself."""
+        return getattr(self, "study", None)
 
     @property
     def other_experiments(self) -> list[str]:
@@ -72,8 +76,8 @@ class Quantity(Frozen):
 
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         """Raise UserError unless the experiment has the series, and its study or measure."""
-        if self.study:
-            checker.check_study(ref.experiment, self.study, self.labels)
+        if self.study_name:
+            checker.check_study(ref.experiment, self.study_name, self.labels)
         else:
             checker.check_ref(ref, self.labels)
 

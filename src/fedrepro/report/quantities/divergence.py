@@ -3,15 +3,18 @@ mean over rounds (up to `until`) and devices. Ratios are skewed: means and inter
 printed as ratios. The other is a `baseline` series, or the same series in the experiment `than`. A claim may report that it
 is "lower" than the baseline's, or "higher" than in the other experiment; only the sign is judged.
 
+The study `activations` has the divergence of each device from the mean over devices. The study `same_class` has a number for
+each round, `kl` or `ratio`, which is a logarithm already: its mean over rounds is that of a geometric mean.
+
 Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are equal,
 and one that predicts a single class. The latter has the same accuracy in the last rounds of all seeds of `learned`, the
 experiment that measures the accuracies."""
 
 import math
 from statistics import fmean
-from typing import ClassVar
+from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fedrepro.config.types import Count
 from fedrepro.core.metrics import Measure
@@ -23,6 +26,11 @@ from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import ROUNDING
 
 STUDY = "activations"
+COLUMNS = {  # study -> column -> its name on axes
+    STUDY: {"divergence": "divergence"},
+    "same_class": {"ratio": "distance within over between classes", "kl": "divergence within classes"},
+}
+SIZES = {STUDY: "divergence", "same_class": "same"}  # study -> the column that is 0 if activations do not differ
 LAST_ROUNDS = 10  # of `learned`, in which the accuracy is constant if one class is predicted
 
 
@@ -31,12 +39,16 @@ class Quantity(base.Quantity):
     than: str | None = None
     until: Count | None = None
     learned: str | None = None
-    study: ClassVar = STUDY
+    # left out of a registration if they are the default, so that claims from before they existed stay registered
+    study: Literal["activations", "same_class"] = Field(STUDY, exclude_if=lambda value: value == STUDY)
+    column: Literal["divergence", "ratio", "kl"] = Field("divergence", exclude_if=lambda value: value == "divergence")
 
     @model_validator(mode="after")
     def _one_other(self) -> "Quantity":
         if (self.baseline is None) == (self.than is None):
             raise ValueError("a quantity of kind divergence needs baseline or than (one of them)")
+        if self.column not in COLUMNS[self.study]:
+            raise ValueError(f"column: the study {self.study} has {' and '.join(COLUMNS[self.study])} (got {self.column})")
         return self
 
     @property
@@ -55,11 +67,12 @@ class Quantity(base.Quantity):
         return TIMES
 
     def label(self, measure: Measure) -> str:
-        return f"log of divergence over {self.baseline or 'the other set-up'}'s"
+        name = COLUMNS[self.study][self.column]
+        return f"log of {name} over {self.baseline or 'the other set-up'}'s"
 
     @property
     def other_experiments(self) -> list[str]:
-        return [*([results_name(self.than, STUDY)] if self.than else []), *self.unshown_experiments]
+        return [*([results_name(self.than, self.study)] if self.than else []), *self.unshown_experiments]
 
     @property
     def unshown_experiments(self) -> list[str]:
@@ -68,7 +81,7 @@ class Quantity(base.Quantity):
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(checker, ref)
         if self.than:
-            checker.at("than").check_study(self.than, STUDY, self.labels)
+            checker.at("than").check_study(self.than, self.study, self.labels)
         if self.learned:
             checker.at("learned").check_ref(ExperimentRef(experiment=self.learned), self.labels)
 
@@ -83,35 +96,33 @@ class Quantity(base.Quantity):
 
     def missing(self, view: ExperimentView) -> list[Reason]:
         compared = self._compared(view)
-        means = [_means(*each, self.until) for each in compared]
-        if unmeasured := [label for (_, label), seeds in zip(compared, means, strict=True) if not seeds]:
-            return [make_reason(ReasonKind.UNMEASURED, what="activations", series=unmeasured)]
-        if equal := [label for each, label in compared if _equal(each, label, self.until)]:
+        if equal := [label for each, label in compared if _equal(each, label, self.until, SIZES[self.study])]:
             return [make_reason(ReasonKind.DEAD, series=equal)]
+        found = [_numbers(*each, self.until, self.column) for each in compared]
+        pairs = zip(compared, found, strict=True)
+        if unmeasured := [label for (_, label), seeds in pairs if not seeds or not all(seeds.values())]:
+            what = "activations" if self.study == STUDY else "pairs of devices that share a class"
+            return [make_reason(ReasonKind.UNMEASURED, what=what, series=unmeasured)]
         constant = [reason for label in self.labels for reason in _constant(view, label, self.learned)]
         names = self.labels if self.baseline else [f"{self.series} in {each.key}" for each, _ in compared]
-        return constant or base.unpaired_seeds(dict(zip(names, means, strict=True)))
+        return constant or base.unpaired_seeds(dict(zip(names, found, strict=True)))
 
     def values(self, view: ExperimentView) -> list[float]:
-        series, other = (_means(*each, self.until) for each in self._compared(view))
-        return [math.log(series[seed] / other[seed]) for seed in sorted(series)]
+        series, other = (_numbers(*each, self.until, self.column) for each in self._compared(view))
+        means = [(fmean(series[seed]), fmean(other[seed])) for seed in sorted(series)]
+        return [one - two if self.column == "ratio" else math.log(one / two) for one, two in means]
 
 
 def failure(view: ExperimentView, label: str, learned: str) -> str:
     """Return in words how the networks of a series failed, so that their activations hardly differ; empty if they did not."""
     if _constant(view, label, learned):
         return "answers with one class"
-    return "dead units" if _equal(view, label, None) else ""
+    return "dead units" if _equal(view, label, None, SIZES[STUDY]) else ""
 
 
-def _means(view: ExperimentView, label: str, until: int | None) -> dict[int, float]:
-    """Return seed -> mean divergence."""
-    return {seed: fmean(values) for seed, values in _divergences(view, label, until).items()}
-
-
-def _equal(view: ExperimentView, label: str, until: int | None) -> bool:
-    """Return whether in most rounds of some seed the activations do not differ between devices."""
-    seeds = _divergences(view, label, until).values()
+def _equal(view: ExperimentView, label: str, until: int | None, column: str) -> bool:
+    """Return whether in most rounds of some seed the activations do not differ between devices: the column is 0."""
+    seeds = _numbers(view, label, until, column).values()
     return any(2 * sum(value < ROUNDING for value in values) > len(values) for values in seeds)
 
 
@@ -127,10 +138,10 @@ def _constant(view: ExperimentView, label: str, learned: str | None) -> list[Rea
     return [make_reason(ReasonKind.ONE_CLASS, series=label, value=accuracy, rounds=LAST_ROUNDS)]
 
 
-def _divergences(view: ExperimentView, label: str, until: int | None) -> dict[int, list[float]]:
-    """Return seed -> divergence of each device in each round up to `until`."""
-    divergences: dict[int, list[float]] = {}
+def _numbers(view: ExperimentView, label: str, until: int | None, column: str) -> dict[int, list[float]]:
+    """Return seed -> the numbers in the column of the rows of rounds up to `until`; some cells are empty."""
+    numbers: dict[int, list[float]] = {}
     for row in view.results.rows_without_diverged(label):
         if until is None or int(row["round"]) <= until:
-            divergences.setdefault(int(row["seed"]), []).append(float(row["divergence"]))
-    return divergences
+            numbers.setdefault(int(row["seed"]), []).extend([float(row[column])] if row[column] else [])
+    return numbers

@@ -30,7 +30,7 @@ class Table(base.Table):
                     quantity.check(checker.at("quantities", title), ref)
 
     def sources(self, figures: Mapping[str, Any]) -> list[str]:
-        studies = [None, *(self._quantity(title, "").study for title in self.quantities)]
+        studies = [None, *(self._quantity(title, "").study_name for title in self.quantities)]
         return list(dict.fromkeys(results_name(ref.experiment, study) for study in studies for ref in self.panels))
 
     @property
@@ -54,7 +54,7 @@ class Table(base.Table):
     ) -> tuple[str, Number]:
         """Return the title of a column with its unit, and the mean over seeds; no number if there is none."""
         quantity = self._quantity(title, label)
-        view = replace(panel, results=evidence.results[results_name(ref.experiment, quantity.study)])
+        view = replace(panel, results=evidence.results[results_name(ref.experiment, quantity.study_name)])
         values, unit = [] if view.missing_reason else quantity.evaluate(view)[0], quantity.unit(panel.measure)
         digits = DIGITS if unit.digits is None else unit.digits
         name = unit.difference_name if unit.signed else unit.name

@@ -74,7 +74,7 @@ class Claim(Frozen):
     @property
     def sources(self) -> list[str]:
         """The names of the gathered results that it is compared with, those of its experiment first."""
-        return [results_name(self.experiment, self.quantity.study), *self.quantity.other_experiments]
+        return [results_name(self.experiment, self.quantity.study_name), *self.quantity.other_experiments]
 
     @property
     def shown_sources(self) -> list[str]:

@@ -61,7 +61,7 @@ def _curves(
     """Return series -> the paper's curve for the series of a claim in an experiment; empty if they do not suffice for its
     quantity."""
     quantity, shown = claim.quantity, experiments.get(name, DisplayOptions())
-    if not quantity.from_curves or quantity.study or claim.ref.resolved(experiments).measure != shown.measure:
+    if not quantity.from_curves or quantity.study_name or claim.ref.resolved(experiments).measure != shown.measure:
         return {}
     if not shown.reported.keys() >= set(quantity.labels):
         return {}
