@@ -400,7 +400,7 @@ MISTAKES = pytest.mark.parametrize(("changes", "words"), [
     ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
     ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
     ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
-    ({"series": {"FedAvg": {"overrides": 3}}}, "overrides: expected settings of the training, e.g. {lr: 0.01} (got 3)"),
+    ({"series": {"FedAvg": {"overrides": 3}}}, "series.FedAvg.overrides: Input should be a valid dictionary (got 3)"),
     ({"series": {"FedAvg": {"overrides": {"seed": 3}}}}, "overrides: seed cannot be set for one series"),
     ({"series": {"FedAvg": {"overrides": {"rate": 3}}}}, "rate: unknown key: choose from "),
     ({"rounds": -3}, "rounds: "),

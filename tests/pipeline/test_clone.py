@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import checkout
+from support import checkout, committed
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
 ANEW = "make the reports anew: uv run snakemake --config scale={} report_only=true"
@@ -19,18 +19,16 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
-    """All that git has or would take of the working tree, committed elsewhere."""
+    """All that git has or would take of the working tree, committed in a clone of the repository."""
     folder = tmp_path_factory.mktemp("clone")
-    try:
-        checkout.copy(folder)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no checkout here")
-    git(folder, "init", "-q")
+    git(folder, "clone", "-q", "--shared", str(checkout.HERE), ".")
+    checkout.copy(folder)
     git(folder, "add", "-A")
-    git(folder, *WHO, "commit", "-q", "-m", "one")
+    git(folder, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
     return folder
 
 
+@committed.needs_history
 @pytest.mark.parametrize(("scale", "target"), [("paper", "fig5d_clients_distance"), ("small", "fedmmd_table1")])
 def test_reporting_what_is_kept_leaves_git_status_clean(clone, scale, target):
     """Both show runs of a data set that one mirror has."""

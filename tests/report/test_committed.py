@@ -55,6 +55,7 @@ def files(folder: Path) -> set[str]:
     return {str(path) for path in there - ignored}
 
 
+@committed.needs_history
 def test_reports_follow_from_what_is_kept(made):
     reports, folder = made
     scale, there = folder.name, ROOT / reports.folder

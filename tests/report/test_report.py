@@ -579,8 +579,6 @@ MORE_APART = MORE | {"artifact": "one", "quantity": LEAD | {"than": "second"}}
     (changed("experiments", "first", "reported", value={"L2": "c:L2"}), "unknown curve 'c:L2': choose from c:FedAvg"),
     (changed("experiments", "first", "target", value={"papr": 0.9}), "experiments.first.target: unknown scale 'papr': choose"),
     (changed("experiments", "first", "target", value={"paper": 90}), "first.target: test accuracy is between 0 and 1 (got 90)"),
-    (changed("experiments", "first", "seeds_at_first_look", value={"papr": 3}),
-     "experiments.first.seeds_at_first_look: unknown scale 'papr': choose"),
     (changed("experiments", "first", "name", value=""), "experiments.first: name: expected a text. Leave the key out to show"),
     (changed("experiments", "third", value={}), "experiments.third: unknown experiment 'third'"),
     (changed("claims", "saves", "scales", value={"tiny": {"target": 0.9}}), "saves.scales: unknown scale 'tiny'"),

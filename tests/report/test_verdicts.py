@@ -39,9 +39,7 @@ def claim(cell: dict, **values) -> claims.Claim:
 def verdict(cell: dict, method: dict, baseline: dict | None = None, compare: str = "full", lost: dict | None = None, **options):
     """The verdict on a claim about FedMMD, with FedAvg as its baseline and L2 as the `whole`."""
     cell = {"series": "FedMMD", **({"baseline": "FedAvg"} if baseline is not None else {}), **cell}
-    settings = {
-        key: options.pop(key) for key in ("calibrations", "seeds_at_first_look", "sign_share", "others") if key in options
-    }
+    settings = {key: options.pop(key) for key in ("calibrations", "sign_share", "others") if key in options}
     dataset, whole = options.pop("dataset", OFFICIAL), options.pop("whole", None)
     series = {"FedMMD": method, "FedAvg": baseline, "L2": whole}
     found = made({label: curves for label, curves in series.items() if curves is not None}, compare, lost, dataset=dataset)
@@ -718,7 +716,7 @@ def test_files(written):
     assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
     numbers = {"mean": 0.5, "half_width": 0.0, "seeds": 2, "p": None, "p_holm": None, "reported_number": 0.5}
     assert numbers.items() <= record.items() and record["seeds_needed"] == 2
-    assert (record["by"], record["registered_after_results"], record["note"]) == ("the paper", "no", "n")
+    assert (record["by"], record["note"]) == ("the paper", "n") and record["registered"].startswith("unknown: ")
 
 
 def test_no_rows_at_a_scale_that_is_not_compared(written):
@@ -809,15 +807,21 @@ def test_a_scale_that_cannot_speak_of_a_claim_says_why():
     assert verdict(LAST, method, baseline, **stated).status == "partly"
 
 
-def test_a_verdict_says_what_was_settled_after_a_look():
-    method, baseline = seeds((0.59, 0.591, 0.589), ends), seeds((0.5, 0.5, 0.5), ends)
-    late, seed = ReasonKind.LISTED_LATE, ReasonKind.SEEDS_ADDED
-    for more, told in (({}, []), ({"registered_after_results": True}, [late]), ({"seeds_at_first_look": 2}, [seed]),
-        ({"seeds_at_first_look": 3}, []),
-                       ({"seeds_at_first_look": 2, "registered_after_results": True}, [seed, late])):  # fmt: skip
-        found = verdict(LAST, method, baseline, reported=0.09, **more)
-        plain = verdict(LAST, method, baseline, reported=0.09)
-        assert (found.status, whys(found)) == (plain.status, whys(plain) + told)
+def test_a_precise_difference_below_the_least_contradicts_a_headline():
+    """Of a reported lead of 9 points: 1 +- 3.0 lies below 4.5, 2.5 +- 3.0 does not; and 10 has the sign, whatever its size."""
+    stated = {"reported": 0.09, "headline": "FedMMD", "tolerance": 0.045, "because": "half"}
+    baseline = seeds((0.5, 0.5, 0.5), ends)
+    for lead, least, status, kind in (
+        (0.01, 0.045, "direction disagrees", ReasonKind.BELOW_LEAST),
+        (0.01, None, "undecided", ReasonKind.EXCLUDES_REPORTED),
+        (0.025, 0.045, "undecided", ReasonKind.CONTAINS_ZERO),
+        (0.10, 0.045, "direction agrees", ReasonKind.CONTAINS_REPORTED),
+    ):
+        method = seeds((0.5 + lead - 0.012, 0.5 + lead, 0.5 + lead + 0.012), ends)
+        found = verdict(LAST, method, baseline, "direction", least=least, **stated)
+        assert found.status == status and kind in whys(found), (lead, found)
+    with pytest.raises(UserError, match="least: a part of a reported number above 0"):
+        claim({"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", **LAST}, least=0.1, **stated)
 
 
 @pytest.mark.parametrize(("ps", "counts"), [
@@ -829,23 +833,24 @@ def test_a_verdict_says_what_was_settled_after_a_look():
 ])  # fmt: skip
 def test_what_of_the_verdicts_would_be_chance(ps, counts):
     """Tested, with an interval without zero, left when corrected together; two claims on one test count once."""
-    records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate(ps)]
+    records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3, "registered": ""} for place, p in enumerate(ps)]
     assert summary.count_tests(records) == summary.count_tests([*records, *records[:1]]) == counts
     assert bool(summary.multiple_testing_note(records)) == (counts[0] > 0)
 
 
 def test_the_sentence_on_chance():
     record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
+    record |= {"registered": "registered in 0123456789, before its first run"}
     other = [
         record | {"seeds_needed": 4},
         record | {"seeds_needed": None},
-        record | {"verdict": "partly", "registered_after_results": "yes"},
+        record | {"verdict": "partly", "registered": "listed after 3 of 3 runs"},
     ]
     assert summary.multiple_testing_note([record, *other]) == (
         "Differences over seeds tested against zero: 1; "
         "intervals that exclude zero: 0 (expected by chance alone: at most 0.1); "
         "of these significant after correction for the number of tests (Holm, 5 %): 0; "
-        "claims on them listed after the results had been seen: 1; "
+        "claims on them registered before their first run: 3; "
         "undecided differences whose size the paper reports: 2; "
         "of these with enough seeds to detect a difference of that size in 80 % of tries: 1"
     )

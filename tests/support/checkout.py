@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[2]
 
 
 def copy(folder: Path) -> Path:
@@ -17,12 +17,12 @@ def copy(folder: Path) -> Path:
 
     Raises OSError or CalledProcessError where there is no git.
     """
-    command = ["git", "-C", str(_HERE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = ["git", "-C", str(HERE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in listed:
-        if (_HERE / name).is_file():
+        if (HERE / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(_HERE / name, folder / name)
+            shutil.copyfile(HERE / name, folder / name)
     return folder
 
 
@@ -32,12 +32,12 @@ def _copied() -> Path:
         return copy(folder / "fedrepro")
     except (OSError, subprocess.CalledProcessError):
         folder.rmdir()
-        return _HERE
+        return HERE
 
 
 def remove() -> None:
     """Delete the copy."""
-    if ROOT != _HERE:
+    if ROOT != HERE:
         shutil.rmtree(ROOT.parent)
 
 

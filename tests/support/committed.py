@@ -1,16 +1,31 @@
 """The committed reports, and the numbers that they are made from, gathered from what is kept."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from fedrepro.config.params import read_params
+from fedrepro.core import provenance
 from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
+from fedrepro.runs import kept
 from fedrepro.runs.gather import gather
 from fedrepro.runs.paths import Paths
+from support.checkout import ROOT
 
 SCALES = ("small", "paper")
+
+
+def has_history() -> bool:
+    """Whether the repository has the commits of all kept runs, which pages read."""
+    environments = json.loads((ROOT / "results/kept" / kept.ENVIRONMENTS).read_text(encoding="utf-8"))
+    return all(provenance.commit_date(one["commit"]) for one in environments.values())
+
+
+needs_history = pytest.mark.skipif(not has_history(), reason="a shallow clone, or no git: registration is unknown here")
 
 
 def reports(scale: str, paths: Paths) -> Reports:

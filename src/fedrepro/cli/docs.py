@@ -4,8 +4,11 @@ schemas of the settings' files; and what of each paper is registered."""
 import inspect
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from fedrepro.config import registry
 from fedrepro.config.json_schema import experiments_schema, settings_schema
@@ -13,13 +16,24 @@ from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scal
 from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
 from fedrepro.experiments import registered
-from fedrepro.report.paper import artifacts_schema
+from fedrepro.report import paper as spec
+from fedrepro.report.paper import Paper, artifacts_schema
+from fedrepro.report.verdicts.protocol import Protocol
 
-PAGE, SCHEMAS = Path("docs/configuration.md"), Path("workflow/schemas")
+PAGE, PROTOCOLS, SCHEMAS = Path("docs/configuration.md"), Path("docs/protocols.md"), Path("workflow/schemas")
 INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
 # Configuration
 
 A misspelt key or an impossible value ends a command before it begins, with file, key and the valid values.
+"""
+PROTOCOLS_INTRO = """<!-- written by `uv run fedrepro docs` from workflow/papers/*/protocols.yaml; do not edit -->
+# Protocols
+
+What is tested of each abstract, written before its runs. `protocols.yaml` in a paper's folder says how each sentence is read,
+what of the paper's set-up is kept and what is reduced, and why; the claim and its experiment hold what is computed. One t
+interval (95 %) over seeds decides: yes or no if it excludes zero, else open. Power: of a yes, if the effect is the planned one,
+half of it, or the planned one at the first step of Holm's correction over the headlines of the paper. Core hours are of an AMD
+EPYC (Zen 4).
 """
 MODELS: tuple[tuple[str, type[Frozen]], ...] = (
     ("params.yaml", Params),
@@ -44,9 +58,11 @@ KINDS = {
 def texts(root: Path = Path()) -> dict[Path, str]:
     """Return the generated files of the repository `root`: the page, the JSON schemas, and each paper's registered.json."""
     schemas = {"params": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
+    schemas["protocols"] = TypeAdapter(dict[str, Protocol]).json_schema
     files = {SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n" for name, schema in schemas.items()}
-    papers = registered.texts(read_params(root / "params.yaml"))
-    return {PAGE: page()} | files | {path.relative_to(root): text for path, text in papers.items()}
+    params = read_params(root / "params.yaml")
+    papers = {path.relative_to(root): text for path, text in registered.texts(params).items()}
+    return {PAGE: page(), PROTOCOLS: protocols(spec.read_papers(params).values())} | files | papers
 
 
 def write(root: Path = Path()) -> list[Path]:
@@ -65,6 +81,24 @@ def page() -> str:
     settings = [f"## {title}\n\n{_settings(model)}" for title, model in MODELS]
     choices = [f"## {title}\n\n{_choices(kind)}" for kind, title in KINDS.items()]
     return "\n".join([INTRO, *settings, *choices])
+
+
+def protocols(papers: Iterable[Paper]) -> str:
+    """Return the page of protocols: a table of them, and the time that they take."""
+    rows, hours = [], 0.0
+    for paper in papers:
+        tests = len(paper.headlines)
+        for key, one in paper.protocols.items():
+            power = [one.power(), one.power(0.5), one.power(tests=tests)]
+            shown = " / ".join("-" if value is None else f"{value:.2f}" for value in power)
+            claim = paper.claims[key]
+            sentence = f'"{one.sentence}"' if one.sentence else "explanation"
+            rows.append(
+                (f"{claim.text} (`{key}`)", sentence, f"`{claim.experiment}`", str(one.seeds), shown, f"{one.core_hours:g}")
+            )
+            hours += one.core_hours
+    head = ("claim", "abstract", "experiment", "seeds", "power", "core hours")
+    return f"{PROTOCOLS_INTRO}\n{_table(head, rows)}\nAll together: {hours:.1f} core hours.\n"
 
 
 def _settings(model: type[Frozen]) -> str:

@@ -195,9 +195,7 @@ RENAMED = {  # keys of earlier settings files -> today's
     "only_finished": "report_only",
     "cell": "quantity",
     "ours": "own_question",
-    "afterwards": "registered_after_results",
     "beyond": "not_testable_at",
-    "looked": "seeds_at_first_look",
     "chose": "calibrated_on",
 }
 

@@ -13,7 +13,7 @@ from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.statistics import benjamini_hochberg, holm
 from fedrepro.report.tables import _latex
-from fedrepro.report.verdicts import latex_macros, paper_curves, summary
+from fedrepro.report.verdicts import latex_macros, paper_curves, registration, summary
 from fedrepro.report.verdicts.decide import Verdict, decide
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, UNJUDGED
 from fedrepro.report.verdicts.summary import VERDICTS
@@ -26,7 +26,7 @@ ARTIFACT_FOLDERS = {
 # of a verdict's record; the last are numbers (0..1, nats or rounds) or null
 VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
-    *("note", "key", "experiment", "artifact", "tolerance", "by", "registered_after_results", "headline"),
+    *("note", "key", "experiment", "artifact", "tolerance", "by", "registered", "headline"),
     *("mean", "half_width", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
     *("unit", "panels", "panel_means", "measure", "calibrated"),
 )
@@ -116,19 +116,22 @@ def _verdict(spec: Paper, key: str, evidence: PaperData) -> Verdict:
     results, *others = [evidence.results[name] for name in claim.sources]
     measure = claim.ref.resolved(spec.experiments).measure
     sign_share = paper_curves.sign_share(spec.experiments, claim, evidence.curves)
-    first_look = spec.experiments[claim.experiment].seeds_at_first_look.get(results.scales[0])
-    return decide(key, claim, results, measure, spec.calibrations_of(claim), others, sign_share, first_look)
+    sources = {name: evidence.results[name] for name in claim.sources}
+    when = registration.of_claim(key, claim, spec.experiments, sources, spec.folder)
+    return decide(key, claim, results, measure, spec.calibrations_of(claim), others, sign_share, when)
 
 
 def write_verdicts(spec: Paper, key: str, evidence: PaperData, folder: Path) -> None:
     """Write `tables/<key>.json` and `.tex`, and the claims' numbers as LaTeX commands."""
     verdicts, out = decide_all(spec, evidence), folder / "tables"
     records = [_record(spec, verdict, evidence) for verdict in verdicts]
-    tests = summary.distinct_tests(records)
-    family_wise, false_discovery = holm(tests), benjamini_hochberg(tests)
-    for record in records:
-        test = summary.test_key(record)
-        record |= {"p_holm": family_wise.get(test), "p_bh": false_discovery.get(test)}
+    false_discovery = benjamini_hochberg(summary.distinct_tests(records))
+    planned = [record for record in records if record["key"] in spec.headlines]
+    for family in (planned, [record for record in records if record["key"] not in spec.headlines]):
+        family_wise = holm(summary.distinct_tests(family))
+        for record in family:
+            test = summary.test_key(record)
+            record |= {"p_holm": family_wise.get(test), "p_bh": false_discovery.get(test)}
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [evidence.results[name] for name in spec.sources([key])]
@@ -153,7 +156,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     values.append(_with_panel_names(spec, verdict.why) if claim.quantity.panels > 1 else verdict.why)
     values += [note, verdict.key, claim.experiment, spec.artifact_of(claim), verdict.tolerance]
     values.append(summary.US if claim.own_question else summary.PAPER)
-    values += ["yes" if claim.registered_after_results else "no", claim.headline or ""]
+    values += [str(verdict.registered or ""), claim.headline or ""]
     means = [ours and ours.mean, ours and ours.half_width, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
     numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together

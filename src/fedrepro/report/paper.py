@@ -13,7 +13,7 @@ from fedrepro.config.json_schema import NAMES, Schema, any_choice, without_title
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError, error_prefix
+from fedrepro.core.errors import UserError, error_prefix, unknown_name_message
 from fedrepro.core.files import read_file
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL_SCALES, Figure
@@ -25,9 +25,11 @@ from fedrepro.report.settings_table import changed_settings
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.claim import Claim, parse_claim
+from fedrepro.report.verdicts.protocol import Protocol
 from fedrepro.report.verdicts.summary import VERDICTS
 
-ARTIFACTS, CLAIMS, DIGITISED = "artifacts.yaml", "claims.yaml", "curves.json"  # in the paper's folder
+# in the paper's folder
+ARTIFACTS, CLAIMS, PROTOCOLS, DIGITISED = "artifacts.yaml", "claims.yaml", "protocols.yaml", "curves.json"
 ARTIFACT_KINDS = {
     "figures": ("Figure", "curves"),
     "tables": ("Table", None),
@@ -49,6 +51,7 @@ class Paper(Frozen):
     figures: dict[Key, SerializeAsAny[Figure]]
     tables: dict[Key, SerializeAsAny[Table]]
     claims: dict[str, Claim]
+    protocols: dict[str, Protocol] = {}  # of claims that are decided by runs made for them, by the claim's key
     _folder: Path = PrivateAttr(Path())
     _series: dict[str, palette.Series] = PrivateAttr({})  # of each experiment
     _scale_changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})
@@ -64,6 +67,15 @@ class Paper(Frozen):
     def styles(self) -> dict[str, dict[str, SeriesStyle]]:
         """The style of each series, by experiment and label."""
         return palette.assign_styles(self._series, self.proposed)
+
+    @property
+    def headlines(self) -> list[str]:
+        """The claims of the abstract that have a protocol: a family of tests of their own."""
+        return [key for key, protocol in self.protocols.items() if protocol.sentence]
+
+    @property
+    def folder(self) -> Path:
+        return self._folder
 
     @property
     def is_tuned(self) -> bool:
@@ -129,7 +141,12 @@ def read_paper(paper: str, params: Params) -> Paper:
         declared = _declarations(values, group, path)
         values[group] = {key: parse_artifact(group, item, f"{path}: {group}.{key}") for key, item in declared.items()}
     claims = {key: parse_claim(item, f"{folder / CLAIMS}: {key}") for key, item in claims.items()}
-    spec = parse(Paper, values | {"claims": claims}, str(path))
+    protocols = strict_yaml.read(folder / PROTOCOLS) if (folder / PROTOCOLS).exists() else {}
+    for key in protocols:
+        if key not in claims:
+            raise UserError(f"{folder / PROTOCOLS}: {unknown_name_message('claim', key, claims)}")
+    protocols = {key: parse(Protocol, item, f"{folder / PROTOCOLS}: {key}") for key, item in protocols.items()}
+    spec = parse(Paper, values | {"claims": claims, "protocols": protocols}, str(path))
     spec._folder = folder
     series = {name: experiments[name].get("series", {}) for name in [*spec.experiments, *experiments] if name in experiments}
     spec._series = series
@@ -264,9 +281,10 @@ KINDS = {"Figure": "figures", "Table": "tables", "Quantity": "quantities"}  # cl
 def artifacts_schema() -> Schema:
     """Return the JSON schema of artifacts.yaml."""
     schema = Paper.model_json_schema()
-    del schema["properties"]["claims"]  # in claims.yaml, whose schema refers to this one
+    del schema["properties"]["claims"], schema["properties"]["protocols"]  # in claims.yaml, whose schema refers to this one
     schema["required"].remove("claims")
     defs = schema["$defs"]
+    del defs["Protocol"]
     for name, package in KINDS.items():
         kinds = [_kind_schema(package, kind, name) for kind in registry.names(f"report.{package}")]
         for kind in kinds:

@@ -31,6 +31,9 @@ class ReasonKind(StrEnum):
     )
     # what the interval shows
     ONE_SEED = "a single seed has no interval"
+    BELOW_LEAST = "the interval lies below {least}, the least that counts as the reported difference"
+    CONTAINS_REPORTED = "the 95 % interval contains the reported {reported}"
+    EXCLUDES_REPORTED = "the 95 % interval excludes the reported {reported}"
     CONTAINS_ZERO = "the interval of the difference contains zero"
     ONE_CONTAINS_ZERO = "at least one of the two differences has an interval that contains zero"
     NO_LEAD = "the interval contains zero, and the 90 % interval excludes a lead of {least} or more"
@@ -49,13 +52,11 @@ class ReasonKind(StrEnum):
     SEEDS_NEEDED = "{seeds} seeds would be needed to detect a difference of the reported size"
     CALIBRATED = "{series}: {text}"
     COPIES = "on {data}"
-    SEEDS_ADDED = "{seeds} added after the results of {looked} had been seen"
     POOLED = (
         "{panels} panels, each with its mean and number of seeds: {means}; "
         "{ahead} of {pairs} pairs of runs with the same seed ahead; "
         "probability of improvement {probability}"
     )
-    LISTED_LATE = "the claim was listed after the results of its runs had been seen"
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class Finding:
             remarks.append(tested if record["p"] <= summary.LEVEL else "the 90 % interval excludes a lead that counts")
         if record.get("calibrated"):
             remarks.append(f"calibrated: {record['calibrated']}")
-        if record["registered_after_results"] == "yes":
-            remarks.append("listed after its results had been seen")
+        if record["registered"]:
+            remarks.append(record["registered"])
         return remarks
 
     @property
@@ -179,11 +179,10 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
     documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
-    late = sum(finding.record["registered_after_results"] == "yes" for finding in tested)
     text = page.render(
         grounds=answer_questions(reports, papers, scales),
         ranks=best_ranks(reports, papers, scales),
-        late=late,
+        registered=summary.count_registered(finding.record for finding in tested),
         total=len(tested),
         findings=findings,
         scales=scales,

@@ -50,7 +50,7 @@ def _counts(papers: list[PaperContent]) -> dict[str, Any]:
         "claims": len(records),
         "tested": len(tested),
         "words": ", ".join(f"{words[word]} {word}" for word in WORDS.values()),
-        "late": sum(finding.record["registered_after_results"] == "yes" for finding in tested),
+        "registered": summary.count_registered(finding.record for finding in tested),
         "seeds": sorted({finding.record["seeds"] for finding in tested if finding.record["panels"] == 1} - {None}),
         "data": sorted({run["dataset"] for run in runs}),
         "absent": sum(len(paper.not_shown) for paper in papers),

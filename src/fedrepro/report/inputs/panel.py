@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from fedrepro.config.types import Count, Frozen, NonNegative
+from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.core.errors import unknown_name_message
 from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data import source_label
@@ -34,7 +34,6 @@ class DisplayOptions(Frozen):
     measure: MeasureName = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
-    seeds_at_first_look: dict[str, Count] = {}  # by scale; number of seeds whose results were known when more seeds were added
     calibrated_on: Literal[False] | str | None = None  # the settings chosen with these curves; false: none
 
 

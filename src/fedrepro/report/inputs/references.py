@@ -83,7 +83,6 @@ class ReferenceChecker:
         self.check_names(f"measure of experiment '{ref.experiment}'", [display.measure], measured)
         self.at("target").check_names("scale", display.target, self.scales)
         self.at("target").check_values(display.measure, display.target.values())
-        self.at("seeds_at_first_look").check_names("scale", display.seeds_at_first_look, self.scales)
         self.at("reported").check_names("series", display.reported, self.experiments[ref.experiment].get("series", {}))
         self.at("reported").check_names("curve", display.reported.values(), self.curves)
         return display

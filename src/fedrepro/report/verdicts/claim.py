@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
-from fedrepro.config.types import Count, Frozen, NonNegative, Number, parse
+from fedrepro.config.types import Count, Frozen, NonNegative, Number, Positive, parse
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
 from fedrepro.report.inputs.panel import ExperimentRef, MeasureName, results_name
@@ -30,8 +30,10 @@ class Claim(Frozen):
     reported_runs: Count | None = None  # number of the paper's runs
     tolerance: NonNegative = 0
     because: str = ""  # the reason for the tolerance
+    least: Positive | None = (
+        None  # where only directions are judged: an interval below this part of the reported number contradicts it
+    )
     own_question: bool = False  # a question of our own, which the paper does not state
-    registered_after_results: bool = False  # listed after the results of our runs had been seen
     headline: str | None = None  # the method of whose main claims, on the first page of the results, it is one
     artifact: str | None = None  # the figure or table that it is shown with; None: the first that shows its results
     scales: dict[str, SerializeAsAny[Quantity]] = {}  # scale -> quantity, if the paper's target or round is out of reach there
@@ -47,6 +49,8 @@ class Claim(Frozen):
             raise ValueError(f"reported: expected {' or '.join(valid)} for {what} (got {self.reported!r})")
         if (self.reported_std is None) != (self.reported_runs is None) or self.reported_runs == 1:
             raise ValueError("reported_std and reported_runs: both, of two runs or more")
+        if self.least is not None and (isinstance(self.reported, str) or self.least > self.reported):
+            raise ValueError("least: a part of a reported number above 0")
         if any(_subject(quantity) != _subject(self.quantity) for quantity in self.scales.values()):
             raise ValueError("scales: only the target and rounds may differ, not the kind, the series or the experiments")
         return self

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedrepro.core.formatting import count
 from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
@@ -14,6 +13,7 @@ from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sen
 from fedrepro.report.statistics import Estimate
 from fedrepro.report.verdicts import rules
 from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.verdicts.registration import Registration
 from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.reasons import unfinished
 
@@ -31,6 +31,7 @@ class Verdict:
     arrivals: str = ""  # how many seeds of each series reach the target, if that matters
     condition: str = ""  # the target and rounds at a scale that does not compare sizes
     p: float | None = None  # of no difference; None if the claim is not about a difference
+    registered: Registration | None = None  # when it was; None for a claim without a verdict
 
     @property
     def why(self) -> str:
@@ -91,7 +92,7 @@ def decide(
     calibrations: Mapping[str, str] | None = None,
     others: Sequence[Results] = (),
     sign_share: float | None = None,
-    seeds_at_first_look: int | None = None,
+    registered: Registration | None = None,
 ) -> Verdict:
     """Return the verdict on a claim at the scale of the results. Its reasons name data that are not the official release.
 
@@ -102,7 +103,7 @@ def decide(
         calibrations: series -> which settings were chosen by the value that the paper reports of it.
         others: the results of the `other_experiments` of the claim's quantity, in their order.
         sign_share: the share of rounds in which the paper's own curves have the claimed sign; None if unknown.
-        seeds_at_first_look: how many seeds there were when results were first looked at; None if none were added later.
+        registered: when the claim was registered.
     """
     other_results = dict(zip(claim.quantity.other_experiments, others, strict=True))
     view = ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, other_results)
@@ -110,8 +111,7 @@ def decide(
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
     verdict = _calibrated(verdict, calibrations or {})
-    reasons = [*verdict.reasons, *_copy_reasons([results, *others]), *_late_choices(verdict, seeds_at_first_look)]
-    return replace(verdict, reasons=reasons)
+    return replace(verdict, reasons=[*verdict.reasons, *_copy_reasons([results, *others])], registered=registered)
 
 
 def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
@@ -119,18 +119,6 @@ def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
     datasets = sorted({run["dataset"] for experiment in results for run in experiment.runs()})
     copies = [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]
     return [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
-
-
-def _late_choices(verdict: Verdict, seeds_at_first_look: int | None) -> list[Reason]:
-    """Return a reason for each choice that was made after results had been seen: added seeds, a claim listed late."""
-    reasons = []
-    seeds = verdict.ours.n if verdict.ours else 0
-    if seeds_at_first_look and seeds > seeds_at_first_look:
-        added = count(seeds - seeds_at_first_look, "seed")
-        reasons.append(make_reason(ReasonKind.SEEDS_ADDED, seeds=added, looked=seeds_at_first_look))
-    if verdict.claim.registered_after_results:
-        reasons.append(make_reason(ReasonKind.LISTED_LATE))
-    return reasons
 
 
 def _calibrated(verdict: Verdict, calibrations: Mapping[str, str]) -> Verdict:

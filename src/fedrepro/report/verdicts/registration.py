@@ -16,6 +16,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.verdicts.claim import Claim
+from fedrepro.report.verdicts.summary import REGISTERED_IN
 
 REGISTERED = "registered.json"  # in a paper's folder
 Entry = dict[str, Any]
@@ -38,6 +39,7 @@ def claim_entry(claim: Claim, quantity: Quantity, display: DisplayOptions, compa
         series: name of results -> label -> `series_entry`.
     """
     values = claim.model_dump(mode="json", include={"reported", "reported_std", "reported_runs", "tolerance"})
+    values |= {} if claim.least is None else {"least": claim.least}
     values |= {"measure": display.measure, "quantity": quantity.model_dump(mode="json"), "compare": compare}
     return values | {"series": series}
 
@@ -118,7 +120,7 @@ class Registration:
             return f"unknown: the history here lacks the commits of {self.unknown} of {self.runs} runs"
         if self.late:
             return f"listed after {self.late} of {self.runs} runs"
-        return f"registered in {self.commit}, before its first run"
+        return f"{REGISTERED_IN}{self.commit}, before its first run"
 
 
 def registration(key: str, entry: Entry, commits: Iterable[str], path: Path) -> Registration:
@@ -136,3 +138,23 @@ def registration(key: str, entry: Entry, commits: Iterable[str], path: Path) -> 
     versions = provenance.file_history(name)
     first = next((commit for commit in versions if _entries_at(commit, name).get(key) == entry), None)
     return Registration(first, len(commits), late, unknown)
+
+
+def of_claim(
+    key: str, claim: Claim, displays: Mapping[str, DisplayOptions], sources: Mapping[str, Results], folder: Path
+) -> Registration | None:
+    """Return when a claim was registered that these results decide; None if some of its series have none.
+
+    Args:
+        displays: the paper's display options by experiment.
+        sources: name of results -> results; the claim's own come first.
+        folder: of the paper, from the top of the repository.
+    """
+    labels = claim.quantity.labels
+    if any(source.missing_reason or set(labels) & set(source.unfinished_series) for source in sources.values()):
+        return None
+    needed = [(source, label) for source in sources.values() for label in labels if label in source.labels]
+    runs = {run["run"]: run["commit"] for source, label in needed for run in source.runs(label)}
+    entry = judged_entry(claim, claim.ref.resolved(displays), sources)
+    scale = next(iter(sources.values())).scales[0]
+    return registration(f"{scale}.{key}", entry, runs.values(), folder / REGISTERED)

@@ -175,6 +175,13 @@ def _judge_direction(claim: Claim, quantity: Quantity, ours: Estimate, measure: 
     text = condition(claim, quantity, measure)
     reasons = [make_reason(ReasonKind.SIGN_ONLY), *([make_reason(ReasonKind.AT, text=text)] if text else [])]
     side = ours.side()
+    if claim.headline and ours.n > 1:  # the second question of a protocol: the size
+        inside = ours.side(claim.reported_number) == 0
+        text = quantity.unit(measure).format(claim.reported_number, decimals(claim, measure))
+        reasons.append(make_reason(ReasonKind.CONTAINS_REPORTED if inside else ReasonKind.EXCLUDES_REPORTED, reported=text))
+    if side == 0 and claim.least and ours.high is not None and ours.high < claim.least - EPSILON:
+        least = quantity.unit(measure).format_distance(claim.least, 1)
+        return Status.DISAGREES, [*reasons, make_reason(ReasonKind.BELOW_LEAST, least=least)]
     if side == 0:
         unsure = _one_seed_reasons(ours.n) or [make_reason(ReasonKind.CONTAINS_ZERO), _power_reason(claim, ours)]
         return Status.UNDECIDED, reasons + unsure

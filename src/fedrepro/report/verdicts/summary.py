@@ -12,6 +12,7 @@ from fedrepro.report.verdicts.rules import RULES, Status
 VERDICTS = "verdicts"  # the name of the table of verdicts that every paper has
 PAPER, US = "the paper", "us"  # values of `by`: who makes a claim
 LEVEL = 0.05  # significance level
+REGISTERED_IN = "registered in "  # begins `registered` of a claim that stood in the commit of every run
 
 
 def read_verdicts(folder: Path) -> list[dict[str, str]]:
@@ -47,17 +48,22 @@ def test_key(verdict: Mapping[str, Any]) -> tuple:
     return verdict["mean"], verdict["half_width"], verdict["seeds"], verdict["p"]
 
 
+def count_registered(verdicts: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many verdicts are on claims that were registered before their first run."""
+    return sum(verdict["registered"].startswith(REGISTERED_IN) for verdict in verdicts)
+
+
 def multiple_testing_note(verdicts: Iterable[Mapping[str, Any]]) -> str:
     """Return a sentence on multiple testing; empty if no difference was tested.
 
-    It holds the number of tests, of significant ones, and of these after correction; the claims that were listed late; and
-    the undecided claims, with how many had enough seeds to detect a difference of the reported size.
+    It holds the number of tests, of significant ones, and of these after correction; the registered claims; and the undecided
+    ones, with how many had enough seeds to detect a difference of the reported size.
     """
     verdicts = list(verdicts)
     tested, decided, left = count_tests(verdicts)
     if not tested:
         return ""
-    late = sum(verdict.get("registered_after_results") == "yes" for verdict in verdicts if verdict["p"] is not None)
+    registered = count_registered(verdict for verdict in verdicts if verdict["p"] is not None)
     unsure = [verdict for verdict in verdicts if verdict.get("verdict") == Status.UNDECIDED and verdict.get("seeds_needed")]
     enough = sum(verdict["seeds_needed"] <= verdict["seeds"] for verdict in unsure)
     parts = [
@@ -65,7 +71,7 @@ def multiple_testing_note(verdicts: Iterable[Mapping[str, Any]]) -> str:
         f"intervals that exclude zero: {decided} (expected by chance alone: at most {LEVEL * tested:.1f})",
         f"of these significant after correction for the number of tests (Holm, {100 * LEVEL:g} %): {left}",
     ]
-    parts += [f"claims on them listed after the results had been seen: {late}"] if late else []
+    parts.append(f"claims on them registered before their first run: {registered}")
     powered = f"of these with enough seeds to detect a difference of that size in {100 * POWER:.0f} % of tries: {enough}"
     parts += [f"undecided differences whose size the paper reports: {len(unsure)}", powered] if unsure else []
     return "; ".join(parts)
