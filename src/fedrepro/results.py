@@ -3,13 +3,14 @@
 docs/results.md describes the columns.
 """
 
+import io
 import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedrepro.core.errors import UserError, unknown_name
-from fedrepro.core.files import read_records, read_required_json
+from fedrepro.core.files import read_file, read_records, read_required_json
 from fedrepro.runs.paths import Paths, repository_root
 
 if TYPE_CHECKING:
@@ -72,9 +73,11 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | st
     import pandas
 
     path = _gathered(paper, experiment, scale, reports, "csv")
-    numbers = [column for column in pandas.read_csv(path, nrows=0) if column not in TEXT]
+    table = io.BytesIO(read_file(path))
+    numbers = [column for column in pandas.read_csv(table, nrows=0) if column not in TEXT]
+    table.seek(0)
     missing = {"keep_default_na": False, "na_values": dict.fromkeys(numbers, ["", "nan"])}  # a series may be called None or nan
-    return pandas.read_csv(path, dtype=dict.fromkeys(TEXT, str), **missing)
+    return pandas.read_csv(table, dtype=dict.fromkeys(TEXT, str), **missing)
 
 
 def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fedrepro.core.files import read_file
 from fedrepro.core.formatting import count, duration
 from fedrepro.core.metrics import MEASURES
 from fedrepro.runs.run import LOG, PROGRESS, SUMMARY
@@ -72,7 +73,7 @@ def read_progress(entry: "PendingWork") -> dict[str, Any] | None:
     if entry.done_file.name != SUMMARY:
         return None
     try:
-        return json.loads((entry.done_file.parent / PROGRESS).read_text(encoding="utf-8"))
+        return json.loads(read_file(entry.done_file.parent / PROGRESS))
     except (FileNotFoundError, ValueError):  # a machine that lost its power leaves it empty
         return None
 
