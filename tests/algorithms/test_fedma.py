@@ -16,7 +16,7 @@ from fedrepro.algorithms.base import Client, ClientUpdate, Server
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.cost_model import SpeedCache, estimate
+from fedrepro.experiments.cost_model import CountCache, estimate
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.runs.paths import Paths
 from fedrepro.training.round import RoundExecution, message_bytes
@@ -314,7 +314,7 @@ def test_an_estimate_counts_all_phases(tmp_path):
 
     def samples(**algorithm):
         run = a_run(tmp_path, config(algorithm=algorithm, train_images=80, test_images=40))
-        return estimate(run, SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")).samples
+        return estimate(run, CountCache(Paths(results=tmp_path)), "sequential", torch.device("cpu"), {}).samples
 
     assert samples(name="fedma") == 6 * samples(name="fedavg") == 6 * 3 * 3 * 2 * 20
     assert samples(name="fedma", last_epochs=1) == 4 * samples(name="fedavg")

@@ -258,8 +258,8 @@ ADDED = (
     f"results/kept/SHA256SUMS.{MACHINE}-4194303.part"),
     *(f"data/partitions/.x.npz.{MACHINE}-4194303.part", "data/partitions/x.npz", "data/partitions/x.png", "results/.kept.lock",
     ".snakemake"),
-    *("data/raw/.digits.fetch.lock", "data/prepared/.digits.lock", "data/prepared/.digits.part", "speed.json",
-    "results/speed.json", "runs.json"),
+    *("data/raw/.digits.fetch.lock", "data/prepared/.digits.lock", "data/prepared/.digits.part", "operations.json",
+    "results/operations.json", "runs.json"),
     "{run}/snapshots/round-9.safetensors", "{run}/snapshots/round-9.clients", "{run}/checkpoint.safetensors",
     "{run}/checkpoint.clients",
     "{run}/progress.json", "{run}/newcomers-0.begun", "{run}/tsne-0.json", "{run}/.x.part",
@@ -649,7 +649,7 @@ class Attacks:
         shutil.rmtree(kept / "results/runs")
         self.right = {name: self.shown(kept, work) for name, work in self.shows().items()}
         for path in [*folder.glob("trained/results/*"), *folder.glob("kept/results/*"), *folder.glob("whole/results/*")]:
-            assert path.name in ("runs", "kept", "stored", ".kept.lock", ".stored.lock", "speed.json"), path
+            assert path.name in ("runs", "kept", "stored", ".kept.lock", ".stored.lock", "operations.json"), path
 
     @staticmethod
     def shows() -> dict[str, Work]:

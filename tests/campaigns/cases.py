@@ -25,7 +25,7 @@ from fedrepro.core.errors import UserError
 from support.settings import write
 
 MEMORY = 24 << 30  # bytes of addresses that a command may ask for
-FREE = ("log.txt", "timing.json", "speed.json")  # of a run: these may differ between two
+FREE = ("log.txt", "timing.json", "operations.json")  # of a run: these may differ between two
 
 
 class Failed(Exception):

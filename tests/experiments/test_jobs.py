@@ -3,24 +3,23 @@
 import random
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from fedrepro.algorithms import fedcl
 from fedrepro.config.params import DeviceChoice
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_json
 from fedrepro.experiments import cost_model
 from fedrepro.experiments.jobs import MIN_JOB_SECONDS, Job, WorkItem, makespan, pack, read_jobs, write_jobs
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import resnet50
+from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import Run, code_digest
+from fedrepro.runs.run import Run, code_digest, run_id
 from fedrepro.training import run as engine
 from fedrepro.training import runner as training
+from support import experiments
 from support.federation import a_run, config, images
 
 
@@ -156,18 +155,22 @@ def test_makespan(costs, workers, expected):
     assert makespan(costs, workers) == expected
 
 
-# ---- what runs cost, before anything is measured
+# ---- what runs cost
 
 
-def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
-    monkeypatch.setattr(cost_model, "measure_speed", None)
-    known, cpu = cost_model.SpeedCache(Paths(results=tmp_path)), torch.device("cpu")
+def cost(
+    run: Run, folder: Path, device: str = "cpu", ratios: cost_model.Ratios | None = None, hardware: str = "", **options: Any
+) -> cost_model.Cost:
+    counts, executor = cost_model.CountCache(Paths(results=folder)), options.pop("executor", "sequential")
+    return cost_model.estimate(run, counts, executor, torch.device(device), ratios or {}, hardware, **options)
 
+
+def test_a_guess_needs_no_kept_run(tmp_path):
     def seconds(executor: str = "sequential", cores: int = 1, **changes) -> float:
         settings = {"dataset": "digits", "train_images": None, "test_images": None, "precision": "float32"}
         settings |= {"partition": {"name": "iid", "clients": 4}, "model": {"name": "mnist_cnn", "width": 0.5}}
         resolved = resolve(config(**settings | changes))
-        return cost_model.estimate(a_run(tmp_path, resolved), known, executor, cpu, cores=cores).seconds
+        return cost(a_run(tmp_path, resolved), tmp_path, executor=executor, cores=cores).seconds
 
     base = seconds(rounds=10)
     assert cost_model.RUN_START_SECONDS < base < 600 and seconds(rounds=20) - base == pytest.approx(
@@ -185,33 +188,32 @@ def test_a_guess_needs_no_measurement(tmp_path, monkeypatch):
 def test_cost_of_a_frozen_reference_network(tmp_path):
     """One more forward pass: in every epoch if images are augmented, else in the first."""
 
-    def cost(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
+    def of(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
         resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
-        known = cost_model.SpeedCache(Paths(results=tmp_path))
-        return cost_model.estimate(a_run(tmp_path, resolved), known, "sequential", torch.device(device))
+        return cost(a_run(tmp_path, resolved), tmp_path, device)
 
-    plain = cost("fedavg")
+    plain = of("fedavg")
     for augment, more in (([], 0.5), (["flip"], 1)):
-        looking = cost("l2", augment=augment)
+        looking = of("l2", augment=augment)
         assert looking.operations - plain.operations == pytest.approx(more * plain.samples * of_one_image(plain))
         assert looking.seconds > plain.seconds
-    assert cost("l2", "cuda").seconds < cost("l2").seconds
+    large = {"dataset": "mnist", "model": {"width": 1.0}}
+    assert of("l2", "cuda", **large).seconds < of("l2", **large).seconds
 
 
 @pytest.mark.parametrize(("every", "times"), [(1, 3), (3, 1)])
 def test_cost_of_measures_over_all_clients(tmp_path, every, times):
     """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
 
-    def cost(*measures: str) -> cost_model.Cost:
+    def of(*measures: str) -> cost_model.Cost:
         given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
-        run, known = a_run(tmp_path, config(**given, measures=measures)), cost_model.SpeedCache(Paths(results=tmp_path))
-        return cost_model.estimate(run, known, "sequential", torch.device("cpu"))
+        return cost(a_run(tmp_path, config(**given, measures=measures)), tmp_path)
 
-    plain, looking, training = cost("personal_accuracy"), cost("initial_accuracy_all"), cost("personal_accuracy_all")
+    plain, looking, training = of("personal_accuracy"), of("initial_accuracy_all"), of("personal_accuracy_all")
     assert (looking.samples, looking.evaluated) == (plain.samples, plain.evaluated + times * 10)
     assert (training.samples, training.evaluated) == (plain.samples + times * 2 * 20, plain.evaluated + times * 10)
     assert training.seconds > looking.seconds > plain.seconds
-    assert cost("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
+    assert of("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
 
 
 def of_one_image(cost: cost_model.Cost) -> float:
@@ -219,134 +221,63 @@ def of_one_image(cost: cost_model.Cost) -> float:
     return cost.operations / (3 * cost.samples + cost.evaluated)
 
 
-def test_measuring_a_batch_larger_than_a_clients_data():
-    """The batch then has as many images as a client."""
-    settings = resolve(config(batch_size=10**17, train_images=40))
-    assert (
-        len(
-            cost_model.timing_federation(
-                settings, cost_model.SpeedCache(Paths()), "sequential", torch.device("cpu")
-            ).data.train_x
-        )
-        == 10
-    )
-
-
-@pytest.mark.parametrize(("every", "looks"), [(1, "server"), (10, "client")])
-@pytest.mark.parametrize("removed", [False, True])
-def test_the_second_round_is_measured(every, looks, removed, monkeypatch, tmp_path):
-    """FedCL's server estimates in every round or every tenth; in the other rounds clients do."""
-    seen, real = set(), fedcl.importance
-
-    def importance(definition, algorithm, weights, batches):
-        batches = list(batches)
-        seen.add(sum(len(batch.labels) for batch in batches))
-        return real(definition, algorithm, weights, batches)
-
-    monkeypatch.setattr(fedcl, "importance", importance)
-    settings = {"algorithm": {"name": "fedcl", "every": every}, "batch_size": 10, "proxy": {"share": 0.01, "removed": removed}}
-    resolved = resolve(config(**settings))
-    found = cost_model.measure_speed(
-        resolved, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")
-    )
-    proxy, own = 10, 10 if removed else 20  # of two batches
-    assert seen == {proxy if looks == "server" else own} and (found["server_prepare"] > 1e-5) == (looks == "server")
-
-
-@pytest.mark.parametrize(("changes", "measured_again"), [
-    ({"seed": 1, "lr": 0.3, "rounds": 9, "local_epochs": 1, "evaluate_every": 3, "train_images": 40}, False),
-    ({"task": {"name": "regression"}}, True),
-    ({"measures": ["test_macro_f1"]}, True),
-    ({"proxy": {"batch_size": 2}}, True),
-    ({"weight_decay": 0.1}, True),
-    ({"momentum": 0.5}, True),
-    ({"augment": ["flip"]}, True),
-    ({"batch_size": 9}, True),
-    ({"clients_per_round": 2}, True),
-    ({"model": {"width": 0.1}}, True),
-    ({"precision": "float32"}, True),
-    ({"pixel_scaling": "raw"}, True),
-    ({"dataset": "mnist"}, True),
-])  # fmt: skip
-def test_speeds_are_cached_by_all_they_depend_on(tmp_path, monkeypatch, changes, measured_again):
-    """By the code too; entries under earlier keys stay."""
-    measured, paths = [], Paths(results=tmp_path)
-    monkeypatch.setattr(
-        cost_model, "measure_speed", lambda *_: measured.append(1) or dict.fromkeys(cost_model.SPEED_FIELDS, 1.0)
-    )
-    (tmp_path / "speed.json").write_text('{"0123456789": {"train": 1.0}}', encoding="utf-8")
-
-    def cost(executor: str = "sequential", **given) -> int:
-        run, known = a_run(tmp_path, config(**given)), cost_model.SpeedCache(paths)
-        cost_model.estimate(run, known, executor, torch.device("cpu"), lambda: None)
-        return len(measured)
-
-    assert [cost(), cost(), cost(**changes)] == [1, 1, 1 + measured_again]
-    with monkeypatch.context() as patched:
-        patched.setattr(cost_model.provenance, "code_digest", lambda *_: "faster")
-        assert cost() == 2 + measured_again and len(read_json(tmp_path / "speed.json")) == 3 + measured_again
-        patched.setattr(cost_model.provenance, "hardware", lambda device: "another chip")
-        assert cost() == 3 + measured_again
-    assert cost("plain") == 4 + measured_again
-
-
 def test_cost_example(tmp_path, monkeypatch):
-    """3 rounds of 3 clients with 20 images and 2 epochs; 40 test images, and 10 of each participant before and after training;
-    8 images at the server."""
-    speed = {
-        "operations": 7,
-        "needs_reference": 0,
-        "weights": 1,
-        "activations": 1,
-        "train": 1.0,
-        "evaluate": 10.0,
-        "aggregate": 100.0,
-        "server_prepare": 1000.0,
-    }
-    run, known = a_run(tmp_path, config(train_images=80, test_images=40)), cost_model.SpeedCache(Paths(results=tmp_path))
-    for passes in (1, 2):
-        monkeypatch.setattr(cost_model, "speed_of", lambda *_, passes=passes: speed | {"trainings_per_round": passes})
-        found = cost_model.estimate(run, known, "sequential", torch.device("cpu"))
-        samples, evaluated = passes * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10)
-        assert (found.samples, found.evaluated, found.operations) == (samples, evaluated, 7 * (3 * samples + evaluated))
-        assert found.seconds == cost_model.RUN_START_SECONDS + samples + 10 * evaluated + 100 * 3 * 3 + 1000 * 3 * 8
+    """3 rounds of 3 clients with 20 images and 2 epochs; 40 test images, and 10 of each participant before and
+    after training. A frozen network sees each image once, in the first epoch."""
+    monkeypatch.setattr(cost_model, "CPU_SPEED", 0.5)
+    monkeypatch.setattr(cost_model, "CPU_GROWTH", 0)
+    run = a_run(tmp_path, config(train_images=80, test_images=40))
+    for trainings, reference in ((1, 0), (2, 0), (1, 1)):
+        counts = {"operations": 7, "weights": 1, "activations": 1, "needs_reference": reference}
+        counts["trainings_per_round"] = trainings
+        monkeypatch.setattr(cost_model, "network_counts", lambda *_, counts=counts: counts)
+        samples, evaluated, passes = trainings * 3 * 3 * 20 * 2, 3 * (40 + 2 * 3 * 10), 3 + reference / 2
+        found = cost(run, tmp_path)
+        assert (found.samples, found.evaluated) == (samples, evaluated)
+        assert found.operations == 7 * (passes * samples + evaluated)
+        assert found.seconds == pytest.approx(cost_model.RUN_START_SECONDS + 14 * (passes * samples + evaluated))
 
 
-@pytest.mark.parametrize(("executor", "clients"), [("sequential", 1), ("stacked", 3)])
-def test_measured_times_are_per_image_or_client(tmp_path, monkeypatch, executor, clients):
-    """Each piece of work takes a minute: training 16 images of a client, or of all three together; 300 test images; the
-    clients' weights; half of the images at the server."""
-    monkeypatch.setattr(cost_model, "median_seconds", lambda work, device: (work(), 60.0)[1])
-    known = cost_model.SpeedCache(Paths(results=tmp_path))
-    found = cost_model.measure_speed(config(train_images=80), known, executor, torch.device("cpu"))
-    per = {name: 60 / found[name] for name in ("train", "evaluate", "aggregate", "server_prepare")}
-    assert per == pytest.approx({"train": 16 * clients, "evaluate": 300, "aggregate": clients, "server_prepare": 8 * clients})
+def keep_timed(folder: Path, seconds: float, hardware: str, timed: int = 3, early: bool = False, **changes: Any) -> None:
+    """Keep a run of so many seconds for `timed` rounds. Early code did not record the operations of a forward pass."""
+    settings = config(**changes)
+    run = Run(Paths(results=folder).kept("p") / run_id(settings, "data"), settings, "data", code_digest(settings))
+    counts = cost_model.network_counts(settings, cost_model.CountCache(Paths(results=folder)))
+    experiments.finish(run, hardware=hardware, executor="sequential", weights=counts["weights"])
+    paper = kept.load_paper(run.folder.parent)
+    record, rows = paper.runs[run.id], paper.metrics[run.id,]
+    environment = record["environment"] | ({} if early else {"operations": counts["operations"]})
+    experiments.unshelve(run)
+    timing = {"seconds": seconds, "timed_rounds": timed}
+    experiments.shelve(run, record | {"environment": environment} | timing, rows)
 
 
-def test_reference_passes_are_spread_over_epochs(tmp_path, monkeypatch):
-    """Four passes take 4 s; the second of two epochs needs no reference pass, unless augmentation changes the images."""
-    speed = dict.fromkeys(cost_model.SPEED_FIELDS, 0.0) | {"operations": 1.0, "needs_reference": 1.0, "train": 4.0}
-    monkeypatch.setattr(cost_model, "measure_speed", lambda *_: speed)
-    known = cost_model.SpeedCache(Paths(results=tmp_path))
-    for augment, each in (([], 3.5), (["flip"], 4.0)):
-        run = a_run(tmp_path, config(local_epochs=2, augment=augment))
-        found = cost_model.estimate(run, known, "sequential", torch.device("cpu"), lambda: None)
-        assert found.seconds == pytest.approx(cost_model.RUN_START_SECONDS + each * found.samples)
+def test_seconds_are_those_of_similar_kept_runs(tmp_path):
+    """The median of those most alike: of this hardware, network, method and size of steps, then of less of these."""
+    for seed, taken in enumerate((100, 300, 200)):
+        keep_timed(tmp_path, taken, "here", early=seed == 0, seed=seed)
+    keep_timed(tmp_path, 300, "there", timed=1, seed=4)
+    keep_timed(tmp_path, 700, "here", algorithm={"name": "l2"})
+    keep_timed(tmp_path, 70_000, "here", timed=0, seed=3)
+    ratios = cost_model.kept_ratios(Paths(results=tmp_path), torch.device("cpu"))
 
+    def seconds(hardware: str = "here", ratios: cost_model.Ratios = ratios, **changes: Any) -> float:
+        found = cost(a_run(tmp_path, config(**changes)), tmp_path, "cpu", ratios, hardware)
+        return found.seconds - cost_model.RUN_START_SECONDS
 
-def test_times_are_medians_of_three(monkeypatch):
-    """The first call does not count, unless it is long."""
-    for spent, expected in (((0.9, 0.1, 0.5, 0.2), 0.2), ((1.5,), 1.5)):
-        clock = iter([moment for seconds in spent for moment in (0.0, seconds)])
-        with monkeypatch.context() as patched:
-            patched.setattr(cost_model, "time", SimpleNamespace(perf_counter=clock.__next__))
-            assert cost_model.median_seconds(lambda: None, torch.device("cpu")) == expected
-        assert next(clock, None) is None
+    assert seconds(seed=9) == pytest.approx(200) and seconds(seed=9, rounds=6, lr=1.0) == pytest.approx(400)
+    assert seconds("there") == pytest.approx(900) and seconds("elsewhere") == seconds("") == pytest.approx(250)
+    assert seconds(algorithm={"name": "l2"}) == pytest.approx(700)
+    assert seconds(batch_size=4) == pytest.approx(200 * seconds(ratios={}, batch_size=4) / seconds(ratios={}))
+    network, method = seconds(algorithm={"name": "fedprox"}), seconds(algorithm={"name": "fedmmd"})
+    assert 200 < network < method  # which has one more pass than any of whose seconds are known
+    assert seconds("", model={"name": "mlp"}) > 10 * seconds(ratios={}, model={"name": "mlp"})
+    assert cost_model.kept_ratios(Paths(results=tmp_path), torch.device("cuda")) == {}  # where none was ever timed
 
 
 def test_operations_grow_with_images_and_classes(tmp_path):
     """8 x 8 pixels, 28 x 28 with ten classes, then with 26; all are cached together."""
-    known = cost_model.SpeedCache(Paths(results=tmp_path))
+    known = cost_model.CountCache(Paths(results=tmp_path))
     found = [
         cost_model.network_counts(config(dataset=name), known)["operations"] for name in ("digits", "mnist", "emnist_letters")
     ]
@@ -354,10 +285,8 @@ def test_operations_grow_with_images_and_classes(tmp_path):
 
 
 def test_memory_grows_with_images_clients_and_processes(tmp_path):
-    known, cpu = cost_model.SpeedCache(Paths(results=tmp_path)), torch.device("cpu")
-
     def memory(executor: str = "sequential", cores: int = 1, **settings: Any) -> float:
-        return cost_model.estimate(a_run(tmp_path, config(**settings)), known, executor, cpu, cores=cores).memory
+        return cost(a_run(tmp_path, config(**settings)), tmp_path, executor=executor, cores=cores).memory
 
     one = memory()
     assert cost_model.PROCESS_BYTES["cpu"] < one < memory("stacked")
@@ -368,9 +297,7 @@ def test_memory_grows_with_images_clients_and_processes(tmp_path):
 def test_an_estimate_downloads_no_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(resnet50, "load_imagenet_weights", None)
     run = a_run(tmp_path, resolve(config(model={"name": "resnet50", "width": 1.0, "pretrained": True})))
-    assert (
-        cost_model.estimate(run, cost_model.SpeedCache(Paths(results=tmp_path)), "sequential", torch.device("cpu")).seconds > 0
-    )
+    assert cost(run, tmp_path).seconds > 0
 
 
 # ---- a job whose runs fail

@@ -225,9 +225,7 @@ def test_two_cores_give_the_same_artifacts(project, again):
 
 def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
     folder, output = again[0], again[1].splitlines()
-    assert output[1].startswith("To be trained: about ") and output[1].endswith(
-        "on 2 cores, rough where it was never measured here (`fedrepro plan` does)."
-    )
+    assert re.fullmatch("To be trained: about .* on 2 cores, by the seconds of similar runs.", output[1])
     assert re.fullmatch(r"fedmmd/fig4d +3 .* s", output[3])
     assert output[-2].startswith("Done in ") and "3 runs trained" in output[-2] and "figures/fig4d.png" in output[-1]
     assert len(output) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in output)

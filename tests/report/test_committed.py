@@ -42,7 +42,7 @@ def made(request, tmp_path_factory) -> tuple[Reports, Path]:
             artifacts.write_artifacts(spec, [key for key in keys if key not in spec.figures], folder / paper)
             for key in (key for key in keys if key in spec.figures):
                 artifacts.write_figure_csv(spec, key, artifacts.load_paper_data(spec, folder / paper), folder / paper)
-        hours = {paper: cost.core_hours(group, paths) for paper, group in reports.unfinished.items()}
+        hours = cost.core_hours(reports.unfinished, paths)
         build.write_documents(reports.papers, folder, hours, reports.compared_scales)
         assert not paths.data.exists()
     return reports, folder

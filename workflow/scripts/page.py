@@ -12,7 +12,7 @@ with failures_logged(snakemake):
         from fedrepro.experiments import cost
         from fedrepro.runs.paths import Paths
 
-        hours = {paper: cost.core_hours(group, Paths()) for paper, group in params.unfinished.items()}
+        hours = cost.core_hours(params.unfinished, Paths())
     build.write_documents(params.papers, Path(params.folder), hours, params.scales)
     if params.scales:
         findings.write_findings(Path(params.folder).parent, params.all_papers, params.scales)

@@ -103,7 +103,7 @@ def list_targets(options: argparse.Namespace) -> int:
     project = Project(options)
     listed = targets.list_targets(project.plan(), project.params, project.paths, project.parallel_jobs(options.cores))
     sys.stdout.write(
-        f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, rough where never measured\n"
+        f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, by the seconds of similar runs\n"
     )
     sys.stdout.write(targets.format_table(listed) + "\n")
     return 0
@@ -214,11 +214,7 @@ def plan(options: argparse.Namespace) -> int:
     chosen = project.select(options.targets, fetch_data=bool(options.export))
     if options.export:
         _export(chosen, project, options.export)
-
-    def announce(name: str) -> None:
-        sys.stderr.write(f"measuring the speed of {name}\n")
-
-    pending = cost.pending_work(chosen, project.params, project.paths, announce)
+    pending = cost.pending_work(chosen, project.params, project.paths)
     sys.stdout.write(cost.plan_table(chosen, pending, project.parallel_jobs(options.cores), project.params.scale) + "\n")
     return 0
 

@@ -1,13 +1,14 @@
 """Expected cost of the work that is not finished: by experiment, and as time on a number of cores."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from fedrepro.config.params import Params
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost_model, study_plan
@@ -34,24 +35,18 @@ class PendingWork:
     is_study: bool = False
 
 
-def pending_work(
-    chosen: Iterable[PlannedExperiment], params: Params, paths: Paths, on_measure: Callable[[str], None] | None = None
-) -> list[PendingWork]:
-    """Return the unfinished runs and studies of some experiments, each once.
+def pending_work(chosen: Iterable[PlannedExperiment], params: Params, paths: Paths) -> list[PendingWork]:
+    """Return the unfinished runs and studies of some experiments, each once."""
+    device, counts = devices.planned_device(params.device), cost_model.CountCache(paths)
+    hardware, cores_per_run = provenance.hardware(device), params.cores_per_run if device.type == "cpu" else 1
 
-    Unknown speeds are guessed. With `on_measure` they are measured, and it is called with the name of each run before that.
-    Measuring needs the device on which runs will train, free of other jobs; otherwise speeds are guessed all the same.
-    """
-    device, speeds = devices.planned_device(params.device), cost_model.SpeedCache(paths)
-    if on_measure and device.type == "cuda" and not torch.cuda.is_available():
-        on_measure = None
-    if on_measure and devices.acquire_device(params.device, params.gpus, lambda seconds: True) is None:
-        on_measure = None
+    @functools.cache  # not needed if nothing is unfinished
+    def ratios() -> cost_model.Ratios:
+        return cost_model.kept_ratios(paths, device)
 
-    def estimate(run: Run, name: str, executor: str, location: str, cores: int) -> Cost:
-        measure = functools.partial(on_measure, name) if on_measure else None
+    def estimate(run: Run, executor: str, location: str, cores: int) -> Cost:
         try:
-            return cost_model.estimate(run, speeds, executor, device, measure, 1 if device.type == "cuda" else cores)
+            return cost_model.estimate(run, counts, executor, device, ratios(), hardware, cores)
         except UserError as error:  # for example a network that the method does not support
             raise UserError(f"{location}: {error}") from None
 
@@ -64,24 +59,27 @@ def pending_work(
             for run in series.runs:
                 name = names.setdefault(run.id, f"{item.name} {series.label}, seed {run.config.seed}")
                 if run.summary not in pending and not run.summary.exists():
-                    cost = estimate(run, name, params.executor, location, params.cores_per_run)
+                    cost = estimate(run, params.executor, location, cores_per_run)
                     pending[run.summary] = PendingWork(run.id, f"{item.paper}/{item.name}", name, run.summary, cost)
     for study_run in study_plan.unfinished(chosen, params, paths):
         study, done_file = study_run.study, study_run.done_file
         name = f"{study.title} of {names.get(study_run.run.id, study_run.run.id)}"
         executor = study.executor or params.executor
-        cost = estimate(study_plan.cost_bound(study_run), name, executor, study_run.id, cores=1)
+        cost = estimate(study_plan.cost_bound(study_run), executor, study_run.id, cores=1)
         pending[done_file] = PendingWork(study_run.id, f"{study.title} after them, at most", name, done_file, cost, True)
-    speeds.save()
+    counts.save()
     return list(pending.values())
 
 
-def core_hours(groups: Mapping[str, Iterable[Run]], paths: Paths) -> dict[str, float]:
-    """Return the core hours that each group of runs takes, guessed in the same way on every machine."""
-    speeds, cpu = cost_model.SpeedCache(paths, measured=False), torch.device("cpu")
-    return {
-        name: sum(cost_model.estimate(run, speeds, "auto", cpu).seconds for run in runs) / 3600 for name, runs in groups.items()
-    }
+def core_hours(groups: Mapping[str, Mapping[str, Iterable[Run]]], paths: Paths) -> dict[str, dict[str, float]]:
+    """Return the core hours that groups of each paper's runs take, judged in the same way on every machine."""
+    counts, cpu = cost_model.CountCache(paths), torch.device("cpu")
+    ratios = cost_model.kept_ratios(paths, cpu)
+
+    def hours(runs: Iterable[Run]) -> float:
+        return sum(cost_model.estimate(run, counts, "auto", cpu, ratios).seconds for run in runs) / 3600
+
+    return {paper: {name: hours(runs) for name, runs in own.items()} for paper, own in groups.items()}
 
 
 def wall_seconds(pending: Collection[PendingWork], cores: int) -> float:
@@ -112,9 +110,7 @@ def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[PendingW
 def pending_table(pending: Collection[PendingWork], cores: int, processes: int = 0) -> str:
     """Format a table of the requested work that is unfinished, which so many processes do."""
     lines = [_line(group, str(len(members)), members) for group, members in _grouped(pending).items()]
-    first = (
-        f"To be trained: {_total(pending, cores, processes)}, rough where it was never measured here (`fedrepro plan` does)."
-    )
+    first = f"To be trained: {_total(pending, cores, processes)}, by the seconds of similar runs."
     return "\n".join([first, HEAD, *lines])
 
 

@@ -64,11 +64,11 @@ def _record(folder: Path) -> dict[str, Any]:
         "commit_date": environment.get("commit_date"),  # earlier runs did not record it
         **{key: environment[key] for key in ("operations",) if key in environment},
         **{key: environment[key] for key in integrity.ENVIRONMENT[1:]},
-        **({"core_seconds": seconds} if (seconds := _core_seconds(record)) else {}),
+        **({"core_seconds": seconds} if (seconds := core_seconds(record)) else {}),
     }
 
 
-def _core_seconds(record: dict[str, Any]) -> float | None:
+def core_seconds(record: dict[str, Any]) -> float | None:
     """Return the core seconds that all rounds of a run took, from those that were timed; None if none were."""
     timed = record.get("timed_rounds")
     seconds = record.get("core_seconds", record.get("seconds"))
