@@ -40,6 +40,7 @@ def cut(folder: Path) -> None:
     pipeline.write(path, values)
     claims = pipeline.read(path.with_name("claims.yaml")).items()
     pipeline.write(path.with_name("claims.yaml"), {key: own for key, own in claims if own["experiment"] in ("fig4a", "fig4d")})
+    path.with_name("protocols.yaml").unlink()
 
 
 def snakemake(folder: Path, *arguments: str, fails: bool = False) -> str:
@@ -231,10 +232,12 @@ def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
     assert len(output) < 30 and not any(line.lstrip().startswith(("rule", "localrule", "Finished")) for line in output)
     assert "localrule artifacts_fedmmd:" in min((folder / ".snakemake/log").iterdir()).read_text(encoding="utf-8")
     assert snakemake(folder, "--cores", "2", PAPER).splitlines()[1:] == [NOTHING_TO_BE_DONE_MSG]
-    runs = folder / f"results/runs/{PAPER}"
-    runs.rename(folder / "aside")
+    away = [folder / f"results/runs/{PAPER}", folder / f"reports/quick/{PAPER}/figures"]
+    for place, path in enumerate(away):
+        path.rename(folder / f"aside{place}")
     assert "To be trained" not in snakemake(folder, "-n", "fig4a") and "To be trained" in snakemake(folder, "-n", "fig4d")
-    (folder / "aside").rename(runs)  # other tests look at this folder too
+    for place, path in enumerate(away):
+        (folder / f"aside{place}").rename(path)  # other tests look at this folder too
 
 
 def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
