@@ -83,7 +83,7 @@ def test_an_incomplete_heat_map_is_drawn_again(tmp_path):
         "from fedrepro.report.figures import _partition_heatmap as heatmap\n"
         "if sys.argv[3] == 'killed':\n"
         "    def killed(figure, path, **_): Path(path).write_bytes(b'half'); os.kill(os.getpid(), 9)\n"
-        "    heatmap.plt.Figure.savefig = killed\n"
+        "    heatmap.Figure.savefig = killed\n"
         "configs = {Path(sys.argv[1]) / '0.npz': PartitionConfig.model_validate_json(sys.argv[2])}\n"
         "heatmap.provide_heatmaps(configs, lambda _: Path(sys.argv[1]))"
     )

@@ -46,7 +46,8 @@ def reading(where: Path | str, advice: str = "") -> Iterator[None]:
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         kind = "truncated or damaged" if isinstance(error, TRUNCATED) else "not in the expected format"
-        reason = " ".join(str(error).split()) or type(error).__name__
+        told = str(error).replace(repr(str(where)), "")  # Pillow names the file again
+        reason = " ".join(told.split()) or type(error).__name__
         raise UserError(f"{where}: {kind} ({reason}){ending}") from None
 
 
