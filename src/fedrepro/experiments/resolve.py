@@ -135,8 +135,10 @@ def _check_config(config: RunConfig) -> None:
     algorithms.check(config, classes)
 
 
-def _overrides(values: dict[str, Any], where: str) -> dict[str, Any]:
+def _overrides(values: Any, where: str) -> dict[str, Any]:
     """Check the training settings that a series overrides."""
+    if not isinstance(values, dict):
+        raise UserError(f"{where}.overrides: Input should be a valid dictionary (got {values!r})")
     if refused := {"seed", "algorithm", *NOT_TRAINING} & set(values):
         raise UserError(f"{where}: overrides: {', '.join(sorted(refused))} cannot be set for one series")
     return values
