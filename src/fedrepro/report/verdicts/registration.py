@@ -110,11 +110,6 @@ class Registration:
     late: int
     unknown: int
 
-    @property
-    def registered(self) -> bool:
-        """Whether the entry stood in the commit of every run."""
-        return not self.late and not self.unknown
-
     def __str__(self) -> str:
         if self.unknown:
             return f"unknown: the history here lacks the commits of {self.unknown} of {self.runs} runs"
