@@ -10,10 +10,10 @@ import numpy
 import pytest
 import torch
 
-from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Experiment, read_params
 from fedrepro.config.types import parse
+from fedrepro.data import datasets
 from fedrepro.data.datasets import synthetic
 from fedrepro.experiments import resolve
 from fedrepro.report import paper as spec
@@ -107,8 +107,7 @@ def test_the_same_runs_stand_behind_the_budget(scale):
 
 def test_quick_needs_no_network():
     for name in OWN.scales["quick"]:
-        module = registry.find("datasets", settings(name, "quick").dataset.name)
-        assert module.FILES == () and not hasattr(module, "FOLDERS"), name
+        assert not datasets.has_files(settings(name, "quick").dataset), name
 
 
 @pytest.mark.parametrize(("name", "place"), [("synthetic_0", 0), ("synthetic_05", 1), ("synthetic_1", 2)])

@@ -6,6 +6,7 @@ refused is refused by one message.
 """
 
 import contextlib
+import dataclasses
 import gzip
 import importlib
 import io
@@ -32,7 +33,8 @@ from fedrepro.cli import main
 from fedrepro.config import strict_yaml
 from fedrepro.core import provenance
 from fedrepro.core.files import MACHINE, json_text
-from fedrepro.data.datasets import _download, _fetch, mnist
+from fedrepro.data.datasets import SOURCES, _download
+from fedrepro.data.datasets.source import File
 from fedrepro.experiments.workflow import Workflow
 from support import settings
 from support.files import IMAGES, md5, mnist_files
@@ -481,8 +483,8 @@ def downloads(scene: Scene) -> Iterator[tuple[Work, str]]:
         server.answer = first
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        pinned = tuple(_fetch.File(name, (f"{url}/{name}",), md5(data)) for name, data in files.items())
-        mnist.FILES, mnist.PIXELS = pinned, None
+        pinned = tuple(File(name, (f"{url}/{name}",), md5(data)) for name, data in files.items())
+        SOURCES["mnist"] = dataclasses.replace(SOURCES["mnist"], files=pinned, pixels=None)
         _download.MAX_BYTES, _download.BACKOFF, _download.WINDOW, _download.TIMEOUT = LARGEST, 0, 0.05, (0.3, 0.3)
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)

@@ -20,11 +20,10 @@ from fedrepro.cli import main
 from fedrepro.config.params import read_params
 from fedrepro.core.files import write_json
 from fedrepro.data import datasets
-from fedrepro.data.datasets import cifar10
 from fedrepro.experiments import plan, study_plan
 from fedrepro.runs import gather
 from fedrepro.runs.paths import Paths
-from support.files import cifar10_files, declare, idx_bytes, mnist_files, tar_gz, write_all
+from support.files import CIFAR10_ARCHIVE, cifar10_files, declare, idx_bytes, mnist_files, tar_gz, write_all
 from support.settings import fig, write
 from tests.campaigns import cases
 from tests.campaigns.cases import Failed
@@ -96,7 +95,7 @@ def settings(folder: Path) -> None:
 def mirror(folder: Path) -> None:
     """Archives of four kinds, small, as mirrors lay them out."""
     write_all(folder / "mnist", mnist_files())
-    tar_gz(folder / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()})
+    tar_gz(folder / CIFAR10_ARCHIVE, cifar10_files())
     (folder / "emnist").mkdir()
     images, labels = np.arange(26 * 784).reshape(26, 28, 28) % 251, np.arange(1, 27)
     with zipfile.ZipFile(folder / "emnist/gzip.zip", "w") as archive:

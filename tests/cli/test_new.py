@@ -17,6 +17,7 @@ from fedrepro import algorithms, models
 from fedrepro.cli import main, new
 from fedrepro.config import registry
 from fedrepro.config.params import read_params
+from fedrepro.config.types import Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
 from fedrepro.experiments import plan, reports
@@ -89,15 +90,16 @@ def test_a_model_is_trained_alike_by_both_executors(tree, capsys):
     assert_close(one, other, 1e-12)
 
 
-def test_a_data_set_is_read_but_refused_until_its_checksum_is_known(tree, package, capsys):
+def test_a_data_set_is_read_but_refused_until_its_checksum_is_known(tree, package, capsys, monkeypatch):
     [file] = write(capsys, "dataset")
     shutil.copy(file, package / "data/datasets")
-    module, draw = registry.find("datasets", "mine"), np.random.default_rng(0)
+    source, draw = importlib.import_module("fedrepro.data.datasets.mine").SOURCES["mine"], np.random.default_rng(0)
+    monkeypatch.setitem(datasets.SOURCES, "mine", source)
     images = draw.integers(0, 256, (6, 28, 28), np.uint8)
     labels = np.arange(6) % 2
     (tree / "mirror/mine").mkdir(parents=True)
     np.savez(tree / "mirror/mine/mine.npz", train_x=images, train_y=labels, test_x=images[:2], test_y=labels[:2])
-    shapes = [array.shape for array in module.read(tree / "mirror/mine")]
+    shapes = [array.shape for array in source.read(tree / "mirror/mine", Frozen())]
     assert shapes == [(6, 1, 28, 28), (6,), (2, 1, 28, 28), (2,)]
     with pytest.raises(UserError, match="mine: not declared, though the files are not the official release"):
         datasets.provide("mine", tree / "raw", tree / "prepared", str(tree / "mirror"))

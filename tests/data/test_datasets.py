@@ -11,8 +11,6 @@ import sys
 import tracemalloc
 import zipfile
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,25 +23,16 @@ from fedrepro.config.types import Frozen, InputFile
 from fedrepro.core import provenance, rng
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data import datasets
-from fedrepro.data.datasets import (
-    _fetch,
-    _formats,
-    _image_folders,
-    aptos,
-    chest_xray,
-    cifar10,
-    cifar100,
-    digits,
-    digits_100,
-    emnist_letters,
-    mnist,
-    synthetic,
-)
+from fedrepro.data.datasets import SOURCES, _fetch, _formats, _image_folders, digits, kaggle, synthetic
+from fedrepro.data.datasets.source import Contents, DataSource, File
 from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, format_label, parse_label
 from fedrepro.runs import kept
 from support.checkout import ROOT
 from support.files import (
+    CIFAR10_ARCHIVE,
+    CIFAR10_PATHS,
     IMAGES,
+    change_source,
     cifar10_files,
     cifar_batch,
     damage,
@@ -58,7 +47,7 @@ from support.files import (
 
 TINY = {"name": "synthetic", "devices": 3, "train": 40, "test": 20, "side": 8, "hidden": 16}
 EYES = {"name": "aptos", "size": 10}
-BATCHES = {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+BATCHES = cifar10_files()
 FILES = {"mnist": {f"mnist/{name}": data for name, data in mnist_files().items()}, "cifar10": BATCHES}
 
 
@@ -79,7 +68,7 @@ def put(mirror: Path, name: str, changes: dict[str, bytes | None] | None = None)
 def provide(choice, tmp_path: Path) -> datasets.Dataset:
     """Prepare a data set and return it; a mirror declares its copy if that is readable."""
     out, mirror = tmp_path / datasets.key(choice), tmp_path / "mirror"
-    if mirror.is_dir() and registry.find("datasets", datasets.origin(choice)).FILES:
+    if mirror.is_dir() and SOURCES[datasets.origin(choice)].files:
         with contextlib.suppress(UserError):
             declare(mirror, datasets.key(choice))
     datasets.provide(choice, tmp_path / "raw", out, str(mirror))
@@ -99,19 +88,15 @@ def assert_refused(choice, tmp_path: Path, *words: str) -> UserError:
 # What a data set is
 
 
-def test_every_module_declares_the_contract():
+def test_every_data_set_declares_the_contract():
     for name in set(registry.names("datasets")) - {"npz", "folders"}:  # which declare it by their options' files
-        module = registry.find("datasets", name)
-        assert module.__doc__ and module.TITLE and callable(module.read)
-        assert len(set(datasets.classes(name))) == len(module.CLASSES) >= 2
-        shape, train, test = datasets.extent(name)
-        assert len(shape) == 3 and min(*shape, train, test) >= 1
-        assert module.PIXELS is None or len(module.PIXELS) == 64
-        assert all(len(file.md5) == 32 and file.urls and file.urls[0].startswith("http") for file in module.FILES)
-        assert bool(module.FILES) == bool(module.MIRROR)
-        assert registry.find("datasets", datasets.origin(name)).FILES == module.FILES
-        assert not any(".." in path or path.startswith("/") for layout in module.MIRROR for path in layout)
-    assert len(cifar100.CLASSES) == 100 and len(emnist_letters.CLASSES) == 26
+        source, contents = SOURCES[name], datasets.contents(name)
+        assert source.about and source.title and len(set(contents.classes)) == len(contents.classes) >= 2
+        assert min(*contents.shape, contents.train, contents.test) >= 1 and len(source.pixels or "0" * 64) == 64
+        assert all(len(file.md5) == 32 and file.urls and file.urls[0].startswith("http") for file in source.files)
+        assert bool(source.files) == bool(source.mirror) and SOURCES[datasets.origin(name)].files == source.files
+        assert not any(".." in path or path.startswith("/") for layout in source.mirror for path in layout)
+    assert [len(datasets.classes(name)) for name in ("cifar100", "emnist_letters")] == [100, 26]
 
 
 @pytest.mark.parametrize(("title", "source", "official", "note"), [
@@ -129,8 +114,8 @@ def test_options_name_the_folder_and_a_file_by_its_content(shapes, tmp_path, mon
     keys = {datasets.key(TINY | {"alpha": alpha}) for alpha in (0, 0.5, 1)}
     assert len(keys) == 3 and all(key.startswith("synthetic-") for key in keys)
     assert datasets.key("synthetic") == datasets.key({"name": "synthetic", "alpha": 0.0, "devices": 10})
-    module, file = registry.find("datasets", "shapes"), tmp_path / "names.txt"
-    monkeypatch.setattr(module, "Params", type("Params", (Frozen,), {"__annotations__": {"file": InputFile}}), raising=False)
+    file = tmp_path / "names.txt"
+    change_source(monkeypatch, "shapes", options=create_model("Options", __base__=Frozen, file=(InputFile, ...)))
     choice = {"name": "shapes", "file": str(file)}
     assert len({file.write_text(text) and datasets.key(choice) for text in ("round", "square", "round")}) == 2
 
@@ -149,10 +134,10 @@ def test_invalid_options(name, options, words, tmp_path):
 
 def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch):
     monkeypatch.setattr(_fetch, "download", None)
-    assert datasets.identify("mnist", tmp_path, tmp_path / "out") == mnist.PIXELS
+    assert datasets.identify("mnist", tmp_path, tmp_path / "out") == SOURCES["mnist"].pixels
     digest = datasets.identify("cifar10", tmp_path, tmp_path / "out")
     assert len(digest) == 64 and digest != datasets.identify("fashion_mnist", tmp_path, tmp_path / "out")
-    assert datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1") == digits.PIXELS
+    assert datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1") == SOURCES["digits"].pixels
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,7 +161,7 @@ def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
     monkeypatch.setattr(_fetch, "download", None)
     data = provide(name, tmp_path)
     meta = data.meta
-    assert meta["pixels"] == meta["identity"] == registry.find("datasets", name).PIXELS
+    assert meta["pixels"] == meta["identity"] == SOURCES[name].pixels
     assert (len(data.train_x), len(data.test_x)) == counts == (meta["train"], meta["test"])
     assert tuple(data.train_x.shape[1:]) == shape and data.train_x.dtype == torch.uint8 and data.train_y.dtype == torch.int64
     assert torch.equal(data.test_y.unique(), torch.arange(data.classes)) and len(meta["class_names"]) == data.classes
@@ -188,7 +173,7 @@ def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
     bank = [{x.tobytes() for x in images} for images in digits.split()[::2]]
     assert not bank[0] & bank[1]
-    for images, digits_of_part in zip(digits_100.read(tmp_path)[::2], bank, strict=True):
+    for images, digits_of_part in zip(digits.read_pairs(tmp_path, Frozen())[::2], bank, strict=True):
         halves = np.concatenate([images[:, 0, ::2, :8], images[:, 0, ::2, 8:]])
         assert {np.ascontiguousarray(x).tobytes() for x in halves} <= digits_of_part
 
@@ -201,7 +186,7 @@ def test_a_drawn_set_with_options(tmp_path):
     shape, train, test = datasets.extent(TINY)
     assert data.meta["identity"] == data.meta["pixels"] == identity and data.meta["title"] == "synthetic devices (0, 0.5)"
     assert data.train_x.shape == (train, *shape) == (120, 1, 8, 8) and len(data.test_x) == test == 60
-    assert data.train_x.dtype == torch.float32 and datasets.is_real(TINY) and not datasets.is_real("digits")
+    assert data.train_x.dtype == torch.float32 and datasets.contents(TINY).real and not datasets.contents("digits").real
     assert data.train.owners.tolist() == np.repeat(range(3), 40).tolist()
     assert data.train_x.double().mean().item() == pytest.approx(data.meta["mean"][0])
     assert data.train_x.double().std(correction=0).item() == pytest.approx(data.meta["std"][0])
@@ -251,32 +236,29 @@ def test_synthetic_devices_by_their_definition(tmp_path):
 def shapes(tmp_path, monkeypatch):
     """Return arrays for a data set of one's own, which reads a file of `data/raw/shapes`."""
 
-    def read(raw):
+    def read(raw, options):
         with np.load(raw / "shapes.npz") as arrays:
             return tuple(arrays[name] for name in ("train_x", "train_y", "test_x", "test_y"))
 
-    module: Any = ModuleType("fedrepro.data.datasets.shapes")
-    module.TITLE, module.SOURCE, module.EXTENT = "Shapes", "our own pictures", ((1, 28, 28), 1000, 200)
-    module.CLASSES, module.PIXELS, module.FILES, module.MIRROR, module.read = ("round", "square"), None, (), (), read
-    names, code_of = registry.names, provenance.dataset_digest
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(registry, "names", lambda kind: [*names(kind), "shapes"])
-    monkeypatch.setattr(provenance, "dataset_digest", lambda name: "mine" if name == "shapes" else code_of(name))
-    draw, (shape, train, test) = np.random.default_rng(0), module.EXTENT
+    contents, code_of = Contents((1, 28, 28), 1000, 200, ("round", "square")), provenance.dataset_digest
+    source = DataSource(title="Shapes", about="Shapes.", source="our own pictures", contents=contents, read=read)
+    monkeypatch.setitem(SOURCES, "shapes", source)
+    monkeypatch.setattr(provenance, "dataset_digest", lambda module: "mine" if module == __name__ else code_of(module))
+    draw = np.random.default_rng(0)
     arrays = {}
-    for part, size in (("train", train), ("test", test)):
-        arrays[f"{part}_x"] = draw.integers(256, size=(size, *shape), dtype=np.uint8)
+    for part, size in (("train", contents.train), ("test", contents.test)):
+        arrays[f"{part}_x"] = draw.integers(256, size=(size, *contents.shape), dtype=np.uint8)
         arrays[f"{part}_y"] = draw.integers(2, size=size, dtype=np.uint8)
     (tmp_path / "raw/shapes").mkdir(parents=True)
     np.savez(tmp_path / "raw/shapes/shapes.npz", **arrays)
     return arrays
 
 
-def test_raw_files_are_fetched_whatever_the_options_are(shapes, tmp_path):
-    """Also of a module with an option that has no default, which only settings give."""
-    module = sys.modules["fedrepro.data.datasets.shapes"]
-    module.Params = create_model("Params", __base__=Frozen, size=(int, ...))
-    module.FILES, module.MIRROR = (_fetch.File("shapes.npz", (), "0" * 32),), (("shapes/shapes.npz",),)
+def test_raw_files_are_fetched_whatever_the_options_are(shapes, tmp_path, monkeypatch):
+    """Also of a set with an option that has no default, which only settings give."""
+    options = create_model("Options", __base__=Frozen, size=(int, ...))
+    files, layouts = (File("shapes.npz", (), "0" * 32),), (("shapes/shapes.npz",),)
+    change_source(monkeypatch, "shapes", options=options, files=files, mirror=layouts)
     mirror = tmp_path / "mirror" / "shapes"
     mirror.mkdir(parents=True)
     (tmp_path / "raw/shapes/shapes.npz").rename(mirror / "shapes.npz")
@@ -318,7 +300,8 @@ def test_invalid_own_data_are_not_deleted(changes, words, shapes, tmp_path):
 def test_invalid_drawn_arrays(place, wrong, words, tmp_path, monkeypatch):
     arrays = list(synthetic.read(tmp_path, registry.parse_options("datasets", TINY)))
     arrays[place] = wrong
-    monkeypatch.setattr(synthetic, "read", lambda raw, params: tuple(arrays))
+    change_source(monkeypatch, "synthetic", read=lambda raw, options: tuple(arrays))
+    monkeypatch.setattr(provenance, "dataset_digest", lambda module: "mine")
     assert_refused(TINY, tmp_path, f"synthetic, {words}")
 
 
@@ -332,7 +315,7 @@ def test_other_code_prepares_again(tmp_path, monkeypatch):
     provide("digits_rgb", tmp_path)
     assert arrays.stat().st_mtime_ns == made and meta["code"] == datasets.reader_digest("digits_rgb")
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: f"corrected {name}")
-    monkeypatch.setattr(registry.find("datasets", "digits_rgb"), "PIXELS", None)
+    change_source(monkeypatch, "digits_rgb", pixels=None)
     provide("digits_rgb", tmp_path)
     assert arrays.stat().st_mtime_ns > made
     assert datasets.planned_identity("digits_rgb", tmp_path / "raw", tmp_path / "digits_rgb") == meta["pixels"]
@@ -385,11 +368,10 @@ def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_p
     (mirror / "release.json").unlink()
     shutil.rmtree(raw)
     datasets.fetch("mnist", raw, str(mirror))
-    monkeypatch.setattr(mnist, "PIXELS", pixels)
+    change_source(monkeypatch, "mnist", pixels=pixels)
     assert datasets.prepare("mnist", raw, out)["official"] and not datasets.is_copy(out)
-    files = tuple(_fetch.File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
-    monkeypatch.setattr(mnist, "PIXELS", None)
-    monkeypatch.setattr(mnist, "FILES", files)
+    files = tuple(File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
+    change_source(monkeypatch, "mnist", pixels=None, files=files)
     expected = datasets.identify("mnist", raw, tmp_path / "nothing")
     meta = datasets.prepare("mnist", raw, out)
     assert meta["official"] and meta["identity"] == expected != meta["pixels"] == pixels
@@ -412,9 +394,9 @@ def test_processes_that_need_the_same_data_prepare_them_once(tmp_path):
 @pytest.mark.parametrize("protocol", [2, 4])
 @pytest.mark.parametrize("packed", [True, False])
 def test_cifar_batches_loose_and_in_an_archive(protocol, packed, mirror, tmp_path):
-    files = {f"{cifar10.FOLDER}/{name}": data for name, data in cifar10_files(protocol).items()}
+    files = cifar10_files(protocol)
     if packed:
-        tar_gz(mirror / cifar10.ARCHIVE, files)
+        tar_gz(mirror / CIFAR10_ARCHIVE, files)
     else:
         put(mirror, "cifar10", files)
     data = provide("cifar10", tmp_path)
@@ -432,19 +414,23 @@ def test_pickles_of_python_2_and_both_numpys_are_read():
         b"(K\x01K\x02K\x03\x86cnumpy\ndtype\nq\x06U\x02u1K\x00K\x01\x87Rq\x07(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xff"
         b"K\x00tb\x89U\x06\x00\x01\x02\x03\xfe\xfftbU\x06labelsq\x08]q\x09(K\x00K\x01eu."
     )
-    record = _formats.unpickle(python2, "batch")
-    assert record[b"labels"] == [0, 1] and record[b"data"].tolist() == [[0, 1, 2], [3, 254, 255]]
+
+    def unpickle(data: bytes):
+        return _formats._ArraysOnly(io.BytesIO(data), encoding="bytes").load()
+
+    record = unpickle(python2)
+    assert record[b"labels"] == [0, 1] and _formats._array(record[b"data"]).tolist() == [[0, 1, 2], [3, 254, 255]]
     array = np.arange(6, dtype=np.uint8).reshape(2, 3)
     data = pickle.dumps({b"data": array, "bytes": b"\xff"}, 2)
     for home in (b"numpy.core.multiarray", b"numpy._core.multiarray"):
         moved = data.replace(b"numpy._core.multiarray", home)
-        assert np.array_equal(_formats.unpickle(moved, "batch")[b"data"], array)
+        assert np.array_equal(_formats._array(unpickle(moved)[b"data"]), array)
 
 
 def test_the_first_classes_of_cifar100(mirror, tmp_path):
     parts = {"train": 230, "test": 130}
     files = {part: pickle.dumps(cifar_batch(count, b"fine_labels", 100)) for part, count in parts.items()}
-    write_all(mirror / cifar100.FOLDER, files)
+    write_all(mirror / "cifar-100-python", files)
     declare(mirror, "cifar100_20")
     whole, first = (provide(name, tmp_path) for name in ("cifar100", "cifar100_20"))
     assert (whole.classes, first.classes) == (100, 20)
@@ -466,7 +452,8 @@ def test_emnist_letters_stand_upright_start_at_zero_and_may_be_padded(mirror, tm
     declare(mirror, "emnist_letters")
     datasets.provide("emnist_letters", tmp_path / "raw", tmp_path / "out", str(mirror))
     data = datasets.load(tmp_path / "out")
-    padded = emnist_letters.read(tmp_path / "raw/emnist_letters", emnist_letters.Params(pad=2))
+    source = SOURCES["emnist_letters"]
+    padded = source.read(tmp_path / "raw/emnist_letters", source.options(pad=2))
     assert data.train_y.tolist() == padded[1].tolist() == list(range(26)) and data.classes == 26
     assert np.array_equal(data.train_x[:, 0].numpy(), images.transpose(0, 2, 1))
     assert np.array_equal(padded[0], np.pad(data.train_x.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2))))
@@ -535,7 +522,7 @@ def test_class_folders_without_pictures(mirror, tmp_path):
 
 
 def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
-    monkeypatch.setattr(chest_xray, "draw_test_part", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
+    monkeypatch.setattr(kaggle, "draw_test_part", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
     xrays(tmp_path / "mirror")
     data = provide({"name": "chest_xray", "size": 20, "pooled": True}, tmp_path)
     assert data.train_x.shape == (10, 1, 20, 20) and data.test_y.tolist() == [0, 1]
@@ -561,14 +548,14 @@ def test_a_share_of_each_class_is_held_out_at_random():
     assert not np.array_equal(test, _image_folders.draw_test_part(labels, 0.15, "another"))
 
 
-@pytest.mark.parametrize(("module", "options", "counts", "total"), [
-    (chest_xray, {"pooled": True}, [1583, 4273], 5856),
-    (aptos, {}, np.add([1805, 370, 999, 193, 295], [25810, 2443, 5292, 873, 708]), 38_788),
+@pytest.mark.parametrize(("choice", "counts", "total"), [
+    ({"name": "chest_xray", "pooled": True}, [1583, 4273], 5856),
+    ("aptos", np.add([1805, 370, 999, 193, 295], [25810, 2443, 5292, 873, 708]), 38_788),
 ], ids=["chest_xray", "aptos"])  # fmt: skip
-def test_sizes_of_drawn_test_parts(module, options, counts, total):
+def test_sizes_of_drawn_test_parts(choice, counts, total):
     """From the releases' counts of each class, with the paper's totals."""
     test = _image_folders.draw_test_part(np.repeat(range(len(counts)), counts), 0.15, "sizes").sum()
-    assert module.extent(module.Params(**options))[1:] == (sum(counts) - test, test) and sum(counts) == total
+    assert datasets.extent(choice)[1:] == (sum(counts) - test, test) and sum(counts) == total
 
 
 GRADES = {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [4, 3, 2, 1, 0, 0, 0, 0]}
@@ -576,7 +563,7 @@ GRADES = {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [4, 3, 2, 1, 0, 0, 0, 
 
 def retinas(root: Path, grades: dict = GRADES) -> Path:
     """Make both sources: a red square of 20 pixels on black images of 60 x 40, brighter the worse the grade."""
-    for name, (table, columns, inner) in aptos.SOURCES.items():
+    for name, (table, columns, inner) in kaggle.RETINAS.items():
         folder = root / "aptos" / name / inner
         folder.mkdir(parents=True)
         rows = [",".join(columns)]
@@ -591,7 +578,7 @@ def retinas(root: Path, grades: dict = GRADES) -> Path:
 
 @pytest.fixture
 def few_retinas(monkeypatch):
-    monkeypatch.setattr(aptos, "draw_test_part", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
+    monkeypatch.setattr(kaggle, "draw_test_part", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
 
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
@@ -604,7 +591,7 @@ def test_retinas_of_two_sources(place, few_retinas, tmp_path):
     assert plain.train_x.shape == (11, 3, 10, 10) and (plain.train_x[:, 1:] == 0).all()
     assert plain.train_x[:, 0].flatten(1).min(1).values.tolist() == (50 + 40 * labels[~held]).tolist()  # nothing but the eye
     assert plain.meta["source"] == "folder"
-    for name, (table, _, inner) in aptos.SOURCES.items():
+    for name, (table, _, inner) in kaggle.RETINAS.items():
         folder = root / name / inner
         for path in list(folder.iterdir()):
             path.with_name(f"._{path.name}").write_bytes(b"a note")
@@ -620,7 +607,7 @@ def test_retinas_of_two_sources(place, few_retinas, tmp_path):
 
 @pytest.mark.parametrize(("size", "expected"), [((60, 20), (60, 60)), ((30, 20), (30, 20))], ids=["wide", "dark"])
 def test_cropping_to_an_eye_beyond_the_image_or_absent(size, expected):
-    eye = aptos.crop_to_eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
+    eye = kaggle.crop_to_eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
     assert eye.size == expected and np.asarray(eye)[:20].max() == 0
 
 
@@ -651,7 +638,7 @@ def test_missing_too_few_or_broken_retinas(mirror, tmp_path, request):
         path.write_bytes(b"no picture")
     for place in range(8, 20):
         shutil.copy(path, path.with_name(f"{place}_left.png"))
-    table = root / "retinopathy" / aptos.SOURCES["retinopathy"][0]
+    table = root / "retinopathy" / kaggle.RETINAS["retinopathy"][0]
     table.write_text(table.read_text() + "".join(f"{place}_left,0\n" for place in range(8, 20)))
     message = str(assert_refused(EYES, tmp_path, "0_left.png", "and 12 more"))
     assert message.count("truncated or damaged") == 8
@@ -735,7 +722,7 @@ NPZ = next(iter(PACKED))
 BAD_FILES = [
     *(pytest.param("mnist", {f"mnist/{file}": data}, (file if file == IMAGES else "", *words), id=title)
       for title, (file, data, *words) in BAD_IDX.items()),
-    *(pytest.param("cifar10", {f"{cifar10.FOLDER}/{BATCH}": data}, (BATCH, *words), id=title)
+    *(pytest.param("cifar10", {f"cifar-10-batches-py/{BATCH}": data}, (BATCH, *words), id=title)
       for title, (data, *words) in BAD_BATCHES.items()),
     pytest.param("emnist_letters", {"emnist/gzip.zip": b"PK\x03\x04" + bytes(50)}, ("gzip.zip", "truncated"), id="zip"),
     pytest.param("pneumonia", {NPZ: damage(PACKED[NPZ])}, ("pneumoniamnist.npz", "truncated"), id="npz"),
@@ -759,19 +746,19 @@ def test_damaged_files_of_a_mirror_are_fetched_again_once_they_are_mended(name, 
 
 @pytest.mark.parametrize(("left_out", "links", "words"), [
     ((), {"link": "/etc/passwd"}, None),
-    ((cifar10.TEST,), {f"{cifar10.FOLDER}/{cifar10.TEST}": "/etc/passwd"}, (cifar10.TEST, "is a link")),
-    ((cifar10.TEST,), {}, (cifar10.TEST, "is not in it")),
+    (("test_batch",), {CIFAR10_PATHS[-1]: "/etc/passwd"}, ("test_batch", "is a link")),
+    (("test_batch",), {}, ("test_batch", "is not in it")),
     (None, {}, ("truncated or damaged",)),
 ], ids=["members outside", "link", "absent", "cut"])  # fmt: skip
 def test_archives(left_out, links, words, mirror, tmp_path):
     """None can write outside of the folder or contain links."""
     files = {name: data for name, data in BATCHES.items() if name.split("/")[1] not in (left_out or ())}
     outside = {} if words else {"../../evil": b"x", str(tmp_path / "evil"): b"x"}
-    tar_gz(mirror / cifar10.ARCHIVE, files | outside, links)
+    tar_gz(mirror / CIFAR10_ARCHIVE, files | outside, links)
     if left_out is None:
-        (mirror / cifar10.ARCHIVE).write_bytes(damage((mirror / cifar10.ARCHIVE).read_bytes()))
+        (mirror / CIFAR10_ARCHIVE).write_bytes(damage((mirror / CIFAR10_ARCHIVE).read_bytes()))
     if words:
-        assert_refused("cifar10", tmp_path, cifar10.ARCHIVE, *words)
+        assert_refused("cifar10", tmp_path, CIFAR10_ARCHIVE, *words)
     else:
         provide("cifar10", tmp_path)
     assert not list(tmp_path.rglob("evil")) and not list(tmp_path.rglob("link"))
@@ -890,7 +877,7 @@ REAL = {
 def test_real_sets(name, tmp_path, mirror):
     """From the user's mirror, or the packed MNIST next to the repository."""
     shared = ROOT.parent / "shared" / "data"
-    folder = Path(os.environ.get("FEDREPRO_DATA_MIRROR") or shared) / Path(registry.find("datasets", name).MIRROR[-1][0]).parent
+    folder = Path(os.environ.get("FEDREPRO_DATA_MIRROR") or shared) / Path(SOURCES[name].mirror[-1][0]).parent
     if not folder.is_dir():
         pytest.skip(f"no {folder.name} in FEDREPRO_DATA_MIRROR")
     (mirror / folder.name).symlink_to(folder)

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,10 +18,11 @@ import torch
 
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
-from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
+from fedrepro.data.datasets import SOURCES, _download
+from fedrepro.data.datasets.source import File
 from fedrepro.data.source_label import format_label
 from fedrepro.models import resnet50
-from support.files import IMAGES, cifar10_files, declare, leftovers, md5, mnist_files, write_all
+from support.files import CIFAR10_PATHS, IMAGES, change_source, cifar10_files, declare, leftovers, md5, mnist_files, write_all
 
 
 @pytest.fixture
@@ -28,9 +30,8 @@ def release(server, monkeypatch):
     """Pin a made release of MNIST on the server as the official one."""
     files = mnist_files()
     server.files = {f"/{name}": data for name, data in files.items()}
-    pinned = tuple(_fetch.File(name, (f"{server.url}/{name}",), md5(data)) for name, data in files.items())
-    monkeypatch.setattr(mnist, "FILES", pinned)
-    monkeypatch.setattr(mnist, "PIXELS", None)
+    pinned = tuple(File(name, (f"{server.url}/{name}",), md5(data)) for name, data in files.items())
+    change_source(monkeypatch, "mnist", files=pinned, pixels=None)
     return server
 
 
@@ -182,17 +183,17 @@ def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
 
 
 def test_the_second_address_is_used_if_the_first_fails(release, tmp_path, monkeypatch):
-    first, *rest = mnist.FILES
+    first, *rest = SOURCES["mnist"].files
     release.files["/wrong"] = b"wrong"
     urls = (f"{release.url}/gone", f"{release.url}/wrong", *first.urls)
-    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, urls, first.md5), *rest))
+    change_source(monkeypatch, "mnist", files=(replace(first, urls=urls), *rest))
     datasets.fetch("mnist", tmp_path / "raw")
     assert [path for path, _ in release.log[:3]] == ["/gone", "/wrong", f"/{IMAGES}"]
 
 
 def test_without_network_the_error_mentions_the_mirror(release, tmp_path, monkeypatch):
-    first, *rest = mnist.FILES
-    monkeypatch.setattr(mnist, "FILES", (_fetch.File(first.name, ("http://127.0.0.1:1/x",), first.md5), *rest))
+    first, *rest = SOURCES["mnist"].files
+    change_source(monkeypatch, "mnist", files=(replace(first, urls=("http://127.0.0.1:1/x",)), *rest))
     with pytest.raises(UserError) as caught:
         datasets.fetch("mnist", tmp_path / "raw")
     for words in ("MNIST", IMAGES, "ConnectionError", "FEDREPRO_DATA_MIRROR", "--config data_mirror=PATH_OR_URL"):
@@ -201,10 +202,10 @@ def test_without_network_the_error_mentions_the_mirror(release, tmp_path, monkey
 
 
 def test_mirror_by_url_falls_back_to_its_other_layout(server, tmp_path):
-    server.files = {f"/data/{cifar10.FOLDER}/{name}": data for name, data in cifar10_files().items()}
+    server.files = {f"/data/{path}": data for path, data in cifar10_files().items()}
     folder = datasets.fetch("cifar10", tmp_path / "raw", f"{server.url}/data/")
     assert json.loads((folder / "source.json").read_text())["source"] == "mirror"
-    server.files.pop(f"/data/{cifar10.FOLDER}/{cifar10.TEST}")
+    server.files.pop(f"/data/{CIFAR10_PATHS[-1]}")
     with pytest.raises(UserError, match=r"data mirror http.*cannot download test_batch .*HTTP 404"):
         datasets.fetch("cifar10", tmp_path / "other", f"{server.url}/data")
     assert list((tmp_path / "other" / "cifar10").iterdir()) == []

@@ -12,8 +12,7 @@ from fedrepro.config import registry
 from fedrepro.config.types import Choice
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets, partitions
-from fedrepro.data.datasets import LabelledSubset, _image_folders
-from fedrepro.data.datasets import npz as npz_module
+from fedrepro.data.datasets import LabelledSubset, _image_folders, own
 from fedrepro.experiments.resolve import _check_config
 from fedrepro.runs.run import run_id
 from support.federation import advance, config, federation
@@ -59,15 +58,15 @@ def test_an_npz_file_is_a_data_set(tmp_path):
     choice = npz(tmp_path, class_names=np.array(["a", "b", "c", "d"]))
     data = provided(choice, tmp_path)
     assert datasets.extent(choice) == ((1, 12, 12), TRAIN, TEST) and datasets.classes(choice) == ("a", "b", "c", "d")
-    assert (data.train_x.numpy() == arrays()["train_x"]).all() and data.classes == 4 and not datasets.has_devices(choice)
+    assert (data.train_x.numpy() == arrays()["train_x"]).all() and data.classes == 4 and not datasets.contents(choice).devices
     keys = [datasets.key(choice)]
     grey = npz(tmp_path, train_x=arrays()["train_x"][:, 0], train_owner=np.arange(TRAIN) % 2, test_owner=np.arange(TEST) % 2)
-    assert datasets.extent(grey)[0] == (1, 12, 12) and datasets.has_devices(grey)
+    assert datasets.extent(grey)[0] == (1, 12, 12) and datasets.contents(grey).devices
     keys.append(datasets.key(grey))
     gap = npz(tmp_path, train_y=np.arange(TRAIN) % 2 * 2, test_y=np.arange(TEST) % 2 * 2, class_names=np.array(["a", "b", "c"]))
     assert provided(gap, tmp_path).classes == 3
     real = npz(tmp_path, **{name: arrays()[name].astype(np.float32) for name in ("train_x", "test_x")})
-    assert datasets.is_real(real) and len({*keys, datasets.key(real)}) == 3
+    assert datasets.contents(real).real and len({*keys, datasets.key(real)}) == 3
 
 
 def test_folders_of_pictures_are_a_data_set_and_a_new_picture_is_noticed(tmp_path):
@@ -243,7 +242,7 @@ def test_nothing_waits_for_a_pipe_or_reads_an_endless_file(tmp_path, monkeypatch
 
 
 def test_a_small_npz_file_that_claims_much_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz_module, "MAX_FILE", 1 << 20)
+    monkeypatch.setattr(own, "MAX_FILE", 1 << 20)
     np.savez_compressed(tmp_path / "mine.npz", **arrays(train_x=np.zeros((64 << 20, 1, 1, 1), np.uint8)))
     choice = Choice(name="npz", file=str(tmp_path / "mine.npz"))
     tracemalloc.start()

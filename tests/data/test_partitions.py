@@ -19,7 +19,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.core.files import sha256
 from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import LabelledSubset
-from fedrepro.data.partitions import _store, _test_parts, balanced_classes, dirichlet, dirichlet_by_class, iid, random_classes
+from fedrepro.data.partitions import _store, balanced_classes, base, dirichlet, dirichlet_by_class, iid, random_classes
 from fedrepro.experiments import plan, run_lookup
 from fedrepro.experiments.resolve import resolve
 from fedrepro.runs.paths import Paths
@@ -447,7 +447,7 @@ def test_test_images_are_split_by_rounding():
     """Five images of a class for three clients with equal training parts: up to 5/3 and 10/3, so to 2 and 3."""
     sets = (LabelledSubset(np.zeros(count, int), 1) for count in (3, 5))
     draw = SimpleNamespace(permutation=lambda images: images)
-    assert [part.tolist() for part in _test_parts.disjoint_test_parts(None, [[0], [1], [2]], *sets, draw)] == [
+    assert [part.tolist() for part in base.disjoint_test_parts(None, [[0], [1], [2]], *sets, draw)] == [
         [0, 1],
         [2],
         [3, 4],

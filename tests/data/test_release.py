@@ -6,9 +6,9 @@ import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
-from fedrepro.data.datasets import _release, mnist
+from fedrepro.data.datasets import SOURCES, _release
 from fedrepro.data.source_label import format_label
-from support.files import declare, leftovers, mnist_files, write_all
+from support.files import change_source, declare, leftovers, mnist_files, write_all
 
 OTHER = {"release": "other digits", "pixels": "0" * 64}
 
@@ -50,7 +50,7 @@ def test_a_copy_unlike_its_declaration_is_refused(entries, mirror, tmp_path):
 
 
 def test_the_official_release_under_another_name_is_refused(mirror, tmp_path, monkeypatch):
-    monkeypatch.setattr(mnist, "PIXELS", declare(mirror))
+    change_source(monkeypatch, "mnist", pixels=declare(mirror))
     write(mirror, mnist=OTHER)
     with pytest.raises(UserError, match="the files hold the official release"):
         provide(tmp_path, mirror)
@@ -92,8 +92,9 @@ def test_a_urls_declaration_is_fetched_before_runs_get_names_and_stored(server, 
 
 
 def test_a_url_without_a_declaration_has_the_official_release(server, tmp_path):
-    assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", server.url) == mnist.PIXELS
-    assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", server.url) == mnist.PIXELS and len(server.log) == 1
+    for _ in range(2):
+        assert datasets.identify("mnist", tmp_path / "raw", tmp_path / "out", server.url) == SOURCES["mnist"].pixels
+    assert len(server.log) == 1
 
 
 @pytest.mark.parametrize("prepared", [True, False])
@@ -129,8 +130,8 @@ def test_a_copy_gives_way_to_a_mirror_of_the_official_release(mirror, tmp_path, 
     write_all(official / "mnist", mnist_files(train=30))
     with pytest.raises(UserError, match="not declared, though the files are not the official release"):
         provide(tmp_path, official)
-    monkeypatch.setattr(mnist, "PIXELS", declare(official))
+    change_source(monkeypatch, "mnist", pixels=declare(official))
     (official / "release.json").unlink()
-    assert datasets.planned_identity("mnist", tmp_path / "raw", tmp_path / "out", str(official)) == mnist.PIXELS
-    assert provide(tmp_path, official)["official"] and copy["identity"] != mnist.PIXELS
+    assert datasets.planned_identity("mnist", tmp_path / "raw", tmp_path / "out", str(official)) == SOURCES["mnist"].pixels
+    assert provide(tmp_path, official)["official"] and copy["identity"] != SOURCES["mnist"].pixels
     assert provide(tmp_path, tmp_path / "gone")["official"]

@@ -8,15 +8,19 @@ import pickle
 import struct
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedrepro.config import registry
 from fedrepro.data import datasets
-from fedrepro.data.datasets import _prepared, cifar10
+from fedrepro.data.datasets import _prepared
 
 IMAGES = "train-images-idx3-ubyte.gz"
+CIFAR10_ARCHIVE = "cifar-10-python.tar.gz"
+CIFAR10_PATHS = datasets.SOURCES["cifar10"].mirror[1]  # of the batches, the test part the last
 
 
 def md5(data: bytes) -> str:
@@ -57,7 +61,13 @@ def cifar_batch(count: int, key: bytes = b"labels", classes: int = 10) -> dict:
 
 
 def cifar10_files(protocol: int = 4) -> dict[str, bytes]:
-    return {name: pickle.dumps(cifar_batch(4 + k), protocol) for k, name in enumerate([*cifar10.TRAIN, cifar10.TEST])}
+    """The batches by their paths in the archive."""
+    return {path: pickle.dumps(cifar_batch(4 + k), protocol) for k, path in enumerate(CIFAR10_PATHS)}
+
+
+def change_source(monkeypatch, name: str, **changes: Any) -> None:
+    """Let a data set declare something else."""
+    monkeypatch.setitem(datasets.SOURCES, name, replace(datasets.SOURCES[name], **changes))
 
 
 def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> None:
@@ -74,10 +84,9 @@ def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = N
 
 def declare(mirror: Path, name: str = "mnist") -> str:
     """Have a mirror's folder declare what its files of a data set decode to. Return the checksum."""
-    module = registry.find("datasets", name)
-    options = [module.Params()] if hasattr(module, "Params") else []
     with tempfile.TemporaryDirectory() as folder:
-        arrays = module.read(datasets.fetch(name, Path(folder), str(mirror)), *options)
+        fetched = datasets.fetch(name, Path(folder), str(mirror))
+        arrays = datasets.SOURCES[name].read(fetched, registry.parse_options("datasets", name))
     pixels = _prepared.pixels_digest(tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays))
     path = mirror / "release.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -134,7 +134,8 @@ def _choices(kind: str) -> str:
     """Return a Markdown table with a row for each name of a kind, with its options and their defaults."""
     rows = []
     for name in registry.names(kind):
-        docstring = " ".join((inspect.getdoc(registry.find(kind, name)) or "").split())
+        found = registry.find(kind, name)
+        docstring = " ".join((getattr(found, "about", None) or inspect.getdoc(found) or "").split())
         summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", docstring)[0]
         model = registry.options_model(kind, name)
         fields = model.model_json_schema().get("properties", {})

@@ -8,21 +8,23 @@ from typing import Any
 from fedrepro.config.types import Choice, Frozen, parse
 from fedrepro.core.errors import UserError, unknown_name_message
 
-PACKAGES = {"datasets": "data.datasets", "partitions": "data.partitions"}  # kind -> package, unless they have the same name
-TABLES = {"schedules": ("training.schedules", "SCHEDULES"), "tasks": ("models.tasks", "TASKS")}  # kinds in one module each
+PACKAGES = {"partitions": "data.partitions"}  # kind -> package, unless they have the same name
+TABLES = {  # kind -> the module with its table
+    "datasets": ("data.datasets", "SOURCES"),
+    "schedules": ("training.schedules", "SCHEDULES"),
+    "tasks": ("models.tasks", "TASKS"),
+}
 UNREGISTERED = ("base", "tasks")  # modules in the packages that are no choices
 DECLARED = {"algorithms": "Algorithm"}  # kind -> the class that declares the options, unless the module does
 
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind, e.g. of "models", in alphabetical order."""
-    return list(_names(kind))
+    return sorted(_table(kind)) if kind in TABLES else list(_names(kind))
 
 
 @functools.cache
 def _names(kind: str) -> tuple[str, ...]:
-    if kind in TABLES:
-        return tuple(sorted(_table(kind)))
     package = importlib.import_module(module_path(kind))
     modules = (module.name for module in pkgutil.iter_modules(package.__path__))
     return tuple(sorted(name for name in modules if not name.startswith("_") and name not in UNREGISTERED))
@@ -36,7 +38,7 @@ def module_path(kind: str, name: str | None = None) -> str:
     return package if name is None else f"{package}.{name}"
 
 
-def _table(kind: str) -> dict[str, type]:
+def _table(kind: str) -> dict[str, Any]:
     return getattr(importlib.import_module(module_path(kind)), TABLES[kind][1])
 
 
@@ -45,7 +47,7 @@ def _singular(kind: str) -> str:
 
 
 def find(kind: str, name: str | None) -> Any:
-    """Return the module, or for schedules and tasks the class, of a name. Raises UserError, with the valid names."""
+    """Return the module, or for kinds with a table the row, of a name. Raises UserError, with the valid names."""
     if name not in (valid := names(kind)):
         raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, valid))
     return _table(kind)[name] if kind in TABLES else importlib.import_module(module_path(kind, name))
@@ -56,7 +58,7 @@ def options_model(kind: str, name: str) -> type[Frozen]:
     owner = find(kind, name)
     if kind in DECLARED:
         owner = getattr(owner, DECLARED[kind])
-    return getattr(owner, "Params", Frozen)
+    return getattr(owner, "options" if kind == "datasets" else "Params", Frozen)
 
 
 def parse_options(kind: str, choice: Choice | str) -> Frozen:

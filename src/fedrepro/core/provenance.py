@@ -67,9 +67,9 @@ def partition_digest(name: str) -> str:
 
 
 @functools.cache
-def dataset_digest(name: str) -> str:
-    """Return the hash of the code that reads a data set's files, or draws a synthetic one."""
-    entries = (f"{DATASETS}.{name}", f"{DATASETS}._prepared")
+def dataset_digest(module: str) -> str:
+    """Return the hash of the code that reads or draws the data sets of a module."""
+    entries = (module, f"{DATASETS}._prepared")
     excluded = (*(other for other in NOT_NUMERIC if other != DATASETS), f"{DATASETS}._fetch")
     return _digest_in(PACKAGE, entries, excluded, {DATASETS, f"{DATASETS}.base"})
 

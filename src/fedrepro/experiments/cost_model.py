@@ -182,7 +182,7 @@ def _process_bytes(config: RunConfig, counts: Mapping[str, float], executor: str
     """Return a rough upper bound of the memory of a process that trains a run: its images, the numbers of a step of stacked
     clients or of one, the updates of a round, and the states of clients up to the store's limit."""
     shape, train, test = datasets.extent(config.dataset)
-    pixels = (train + test) * math.prod(shape) * (NUMBER_BYTES if datasets.is_real(config.dataset) else 1)
+    pixels = (train + test) * math.prod(shape) * (NUMBER_BYTES if datasets.contents(config.dataset).real else 1)
     client = counts["weights"] + config.batch_size * counts["activations"]
     stacked = config.clients_per_round if executor.startswith(executors.Stacked.name) else 1
     step = max(client, min(executors.STACK_NUMBERS, client * stacked))

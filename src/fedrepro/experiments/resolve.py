@@ -114,7 +114,7 @@ def run_configs(params: Params, training: Experiment, choice: Choice, where: str
 def _check_config(config: RunConfig) -> None:
     """Raise UserError for settings that do not suit each other, as far as that needs no data."""
     shape, train, test = datasets.extent(config.dataset)
-    augmentation.check(config, shape[0], datasets.is_real(config.dataset))
+    augmentation.check(config, shape[0], datasets.contents(config.dataset).real)
     for key, images, available in (("train_images", config.train_images, train), ("test_images", config.test_images, test)):
         if images and images > available:
             raise UserError(f"{key}: {config.dataset.name} has {available} (got {images})")
@@ -131,7 +131,7 @@ def _check_config(config: RunConfig) -> None:
             raise UserError(f"proxy.share: {problem} (got {config.proxy.share:g})")
     classes = len(datasets.classes(config.dataset))
     partitions.check_extent(config.partition, train, test)
-    partitions.check(config.partition, left, classes, datasets.has_devices(config.dataset))
+    partitions.check(config.partition, left, classes, datasets.contents(config.dataset).devices)
     algorithms.check(config, classes)
 
 

@@ -1,4 +1,7 @@
-"""Data sets, one module each; `base.py` describes what a module declares."""
+"""Data sets; `source.py` describes what each declares, in a table `SOURCES` of a module here."""
+
+import importlib
+import pkgutil
 
 from fedrepro.data.datasets.base import (
     META,
@@ -7,14 +10,13 @@ from fedrepro.data.datasets.base import (
     LabelledSubset,
     check_available,
     classes,
+    contents,
     extent,
     fetch,
-    has_devices,
     has_files,
     identify,
     is_copy,
     is_identified,
-    is_real,
     key,
     labels,
     load,
@@ -26,3 +28,9 @@ from fedrepro.data.datasets.base import (
     raw_folder,
     reader_digest,
 )
+
+SOURCES = {  # name -> source, of all modules, so that adding a file registers its data sets
+    name: source
+    for module in pkgutil.iter_modules(__path__)
+    for name, source in getattr(importlib.import_module(f"{__name__}.{module.name}"), "SOURCES", {}).items()
+}

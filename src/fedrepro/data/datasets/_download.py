@@ -3,10 +3,10 @@
 import hashlib
 import logging
 import os
-import queue
 import re
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
 MAX_BYTES = files.MAX_BYTES  # of one file: twice the largest of any data set here
-WINDOW, MIN_BYTES = 60.0, 60 << 10  # in every so many seconds so many bytes have to arrive: 1 KiB/s
+WINDOW, MIN_BYTES = 60.0, 60 << 10  # in this many seconds at least this many bytes have to arrive: 1 KiB/s
 
 
 class NotFound(Exception):
@@ -45,32 +45,29 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_by
     Raises NotFound with the reason of every address; Unresponsive if no server refused the file.
     """
     part = target.with_name(target.name + ".part")
-    reasons, refused = [], False
+    reasons: list[str] = []
+    kind: type[NotFound] = Unresponsive
     for url in urls:
         try:
-            reason = _attempts(url, part, md5, max_bytes or MAX_BYTES)
+            _attempts(url, part, md5, max_bytes or MAX_BYTES)
+            return os.replace(part, target)
         except NotFound as error:
-            reason, refused = str(error), True
-        if reason is None:
-            os.replace(part, target)
-            return
-        log.warning("%s: %s", masked(url), reason)
-        reasons.append(f"{url}: {reason}")
+            log.warning("%s: %s", masked(url), error)
+            reasons.append(f"{url}: {error}")
+            kind = kind if isinstance(error, Unresponsive) else NotFound
     if md5 is None:
         part.unlink(missing_ok=True)
-    raise (NotFound if refused else Unresponsive)(f"cannot download {target.name} ({'; '.join(reasons)})")
+    raise kind(f"cannot download {target.name} ({'; '.join(reasons)})")
 
 
-def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
-    """Download into `part`. Return None if it is complete and its checksum matches, else why the last attempt failed. Raises
-    NotFound if the server refuses the file."""
+def _attempts(url: str, part: Path, md5: str | None, most: int) -> None:
+    """Download into `part`. Raises NotFound if the server refuses the file, Unresponsive if no attempt delivers it."""
     import requests  # not part of the training core
     import urllib3
 
     reason = ""
     for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(BACKOFF * 2 ** (attempt - 1))
+        time.sleep(BACKOFF * 2 ** (attempt - 1) if attempt else 0)
         if md5 is None or part.is_symlink() or not part.is_file():  # what a link points to would be overwritten
             part.unlink(missing_ok=True)
         resumed = part.exists()
@@ -80,12 +77,12 @@ def _attempts(url: str, part: Path, md5: str | None, most: int) -> str | None:
             reason = f"{type(error).__name__}, tried {attempt + 1} times"
             continue
         if md5 is None or md5_of(part) == md5:
-            return None
+            return
         reason = f"wrong checksum {md5_of(part)}, the release has {md5}"
         part.unlink()
         if not resumed:  # a whole file that is wrong will be wrong again
-            return reason
-    return reason
+            break
+    raise Unresponsive(reason)
 
 
 def _stream(url: str, part: Path, most: int) -> None:
@@ -134,22 +131,19 @@ def _answer(url: str, headers: dict[str, str]) -> Any:
     A connection's timeout limits only the wait for each byte, so that the request runs in a thread, which is then abandoned."""
     import requests
 
-    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    answer: Future[Any] = Future()
 
     def ask() -> None:
         try:
-            answers.put(requests.get(url, headers=headers, stream=True, timeout=TIMEOUT))
+            answer.set_result(requests.get(url, headers=headers, stream=True, timeout=TIMEOUT))
         except Exception as error:
-            answers.put(error)
+            answer.set_exception(error)
 
     threading.Thread(target=ask, daemon=True).start()
     try:
-        answer = answers.get(timeout=WINDOW + sum(TIMEOUT))
-    except queue.Empty:
+        return answer.result(WINDOW + sum(TIMEOUT))
+    except TimeoutError:
         raise requests.exceptions.ReadTimeout("too slow") from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 def _start(response: Any, offset: int) -> int | None:

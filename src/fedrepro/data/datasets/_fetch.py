@@ -9,9 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from types import ModuleType
 
 from fedrepro.core import files
 from fedrepro.core.errors import DataUnavailable, UserError
@@ -19,23 +17,13 @@ from fedrepro.core.files import read_json, write_json
 from fedrepro.data.datasets import _release
 from fedrepro.data.datasets._download import MAX_BYTES, NotFound, Unresponsive, download, md5_of
 from fedrepro.data.datasets._release import is_url
+from fedrepro.data.datasets.source import DataSource
 
 STAMP = "source.json"
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
     "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
 )
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of an official release. Its addresses are tried in order, and its md5 must match."""
-
-    name: str
-    urls: tuple[str, ...]
-    md5: str
-
-
 _unresponsive_mirrors: dict[str, str] = {}  # mirror -> error; a process waits for one only once
 
 
@@ -51,8 +39,8 @@ def user_errors(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def has_official_files(module: ModuleType, stamp: dict) -> bool:
-    return bool(module.FILES) and stamp["files"] == {file.name: file.md5 for file in module.FILES}
+def has_official_files(source: DataSource, stamp: dict) -> bool:
+    return bool(source.files) and stamp["files"] == {file.name: file.md5 for file in source.files}
 
 
 def verified_stamp(folder: Path) -> dict:
@@ -80,13 +68,13 @@ def files_folder(folder: Path, stamp: dict) -> Path:
     return Path(stamp.get("place") or folder)
 
 
-def is_complete(module: ModuleType, folder: Path, mirror: str | None) -> bool:
+def is_complete(source: DataSource, folder: Path, mirror: str | None) -> bool:
     """Return whether the raw files are there. Without a mirror, files that came from one do not count, unless they are the
     official release's, byte for byte."""
     stamp = read_json(folder / STAMP, "source", "files")
-    if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*folders(module), *stamp["files"])):
+    if stamp is None or not all((files_folder(folder, stamp) / name).exists() for name in (*source.folders, *stamp["files"])):
         return False
-    return bool(mirror) or stamp["source"] != "mirror" or has_official_files(module, stamp)
+    return bool(mirror) or stamp["source"] != "mirror" or has_official_files(source, stamp)
 
 
 def ask_mirror(raw: Path, mirror: str) -> None:
@@ -107,46 +95,38 @@ def _asked_once(mirror: str) -> Iterator[None]:
         raise UserError(_unresponsive_mirrors[mirror]) from None
 
 
-def folders(module: ModuleType) -> tuple[str, ...]:
-    """Return the class folders of a data set that the user unpacks."""
-    return getattr(module, "FOLDERS", ())
-
-
-def fetch_raw(module: ModuleType, folder: Path, mirror: str | None, place: Path | None = None) -> None:
+def fetch_raw(source: DataSource, folder: Path, mirror: str | None, place: Path | None = None) -> None:
     """Make a folder of raw files complete, one process at a time; or stamp the user's own file or folder at `place`. Raises
     UserError."""
     with user_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        if is_complete(module, folder, mirror):
+        if is_complete(source, folder, mirror):
             return
         with files.single_process(folder.with_name(f".{folder.name}.fetch.lock")):
-            if not is_complete(module, folder, mirror):  # by the process that this one waited for
-                if module.FILES:
-                    _fetch_files(module, folder, mirror)
+            if not is_complete(source, folder, mirror):  # by the process that this one waited for
+                if source.files:
+                    _fetch_files(source, folder, mirror)
                 else:
-                    _stamp_unpacked(module, folder, place or _unpacked_folder(module, folder, mirror))
+                    _stamp_unpacked(source, folder, place or _unpacked_folder(source, folder, mirror))
 
 
-def check_available(module: ModuleType, folder: Path, mirror: str | None) -> None:
+def check_available(source: DataSource, folder: Path, mirror: str | None) -> None:
     """Raise the DataUnavailable or UserError of `fetch_raw`, as far as that needs no network. Fetches nothing."""
     with user_errors(folder):
-        if is_complete(module, folder, mirror):
+        if is_complete(source, folder, mirror):
             return
-        _unpacked_folder(module, folder, mirror)
-        if module.FILES and mirror and not is_url(mirror):
-            missing = []  # the first absent file of each layout
-            for layout in module.MIRROR:
-                absent = [path for path in (_in_mirror(mirror, part) for part in layout) if not path.is_file()]
-                missing += [f"{path} is not there" for path in absent[:1]]
-            if len(missing) == len(module.MIRROR):
-                raise _incomplete_mirror(mirror, missing)
+        _unpacked_folder(source, folder, mirror)
+        if source.files and mirror and not is_url(mirror):
+            absent = [[path for part in layout if not (path := _in_mirror(mirror, part)).is_file()] for layout in source.mirror]
+            if all(absent):
+                raise _incomplete_mirror(mirror, [f"{paths[0]} is not there" for paths in absent])
 
 
-def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
+def _fetch_files(source: DataSource, folder: Path, mirror: str | None) -> None:
     """Fetch all files of a data set, then write the stamp. Raises UserError."""
     delete_stamp(folder)
-    fetched = _from_mirror(module.MIRROR, folder, mirror) if mirror else _from_release(module, folder)
-    for name in {PurePosixPath(part).name for layout in module.MIRROR for part in layout} - set(fetched):
+    fetched = _from_mirror(source.mirror, folder, mirror) if mirror else _from_release(source, folder)
+    for name in {PurePosixPath(part).name for layout in source.mirror for part in layout} - set(fetched):
         (folder / name).unlink(missing_ok=True)  # of another layout or source: no checksum covers it
     stamp = {"source": "mirror" if mirror else "official", "files": fetched}
     if mirror:
@@ -155,21 +135,20 @@ def _fetch_files(module: ModuleType, folder: Path, mirror: str | None) -> None:
     write_json(folder / STAMP, stamp)
 
 
-def _stamp_unpacked(module: ModuleType, folder: Path, where: Path) -> None:
+def _stamp_unpacked(source: DataSource, folder: Path, where: Path) -> None:
     """Write the stamp of files in `where` without checksums, with a digest of their listing to notice changes."""
-    source = "folder" if folders(module) else getattr(module, "SOURCE", "own")
-    values = {"source": source, "files": {}, "lies": _listing(where)}
+    values = {"source": "folder" if source.folders else source.source, "files": {}, "lies": _listing(where)}
     write_json(folder / STAMP, values if where == folder else values | {"place": str(where.resolve())})
 
 
-def _unpacked_folder(module: ModuleType, folder: Path, mirror: str | None) -> Path:
+def _unpacked_folder(source: DataSource, folder: Path, mirror: str | None) -> Path:
     """Return the folder of the class folders: `folder`, or one below the mirror. Raises DataUnavailable."""
     places = [folder, _in_mirror(mirror, folder.name)] if mirror and not is_url(mirror) else [folder]
     for where in places:
-        if all((where / part).is_dir() for part in folders(module)):
+        if all((where / part).is_dir() for part in source.folders):
             return where
     looked = " or ".join(map(str, places))
-    raise DataUnavailable(f"{module.TITLE}: no folders {', '.join(folders(module))} in {looked}. {module.HOW}")
+    raise DataUnavailable(f"{source.title}: no folders {', '.join(source.folders)} in {looked}. {source.how}")
 
 
 def discard(folder: Path, stamp: dict) -> str:
@@ -204,16 +183,16 @@ def _listing(folder: Path) -> str:
     return files.sha256(repr(sorted(listing)).encode())
 
 
-def _from_release(module: ModuleType, folder: Path) -> dict[str, str]:
-    for file in module.FILES:
+def _from_release(source: DataSource, folder: Path) -> dict[str, str]:
+    for file in source.files:
         path = folder / file.name
         if path.is_file() and md5_of(path) == file.md5:
             continue
         try:
             download(file.urls, path, file.md5)
         except NotFound as error:
-            raise UserError(f"{module.TITLE}: {error}. {MIRROR_HELP}") from None
-    return {file.name: file.md5 for file in module.FILES}
+            raise UserError(f"{source.title}: {error}. {MIRROR_HELP}") from None
+    return {file.name: file.md5 for file in source.files}
 
 
 def _from_mirror(layouts: tuple[tuple[str, ...], ...], folder: Path, mirror: str) -> dict[str, str]:
@@ -258,10 +237,10 @@ def _in_mirror(mirror: str, part: str) -> Path:
 def _copy_from_mirror(mirror: str, part: str, target: Path) -> None:
     if is_url(mirror):
         return download((f"{mirror.rstrip('/')}/{part}",), target)
-    source = _in_mirror(mirror, part)
-    if not source.is_file():
-        raise NotFound(f"{source} is not there")
-    if source.stat().st_size > MAX_BYTES:
-        raise NotFound(f"{source} has more than {MAX_BYTES} bytes (MAX_BYTES)")
+    path = _in_mirror(mirror, part)
+    if not path.is_file():
+        raise NotFound(f"{path} is not there")
+    if path.stat().st_size > MAX_BYTES:
+        raise NotFound(f"{path} has more than {MAX_BYTES} bytes (MAX_BYTES)")
     with files.atomic_write(target) as copy:
-        shutil.copyfile(source, copy)
+        shutil.copyfile(path, copy)

@@ -7,10 +7,10 @@ import pickle
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, Protocol
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -23,10 +23,6 @@ TRUNCATED = (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile
 NUMBERS = ("b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 CHUNK = 1 << 20
 Arrays = tuple[np.ndarray, ...]  # train_x, train_y, test_x, test_y, and for data from devices the owners of both parts
-
-
-class _Stream(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 @contextmanager
@@ -51,7 +47,7 @@ def reading(where: Path | str, advice: str = "") -> Iterator[None]:
         raise UserError(f"{where}: {kind} ({reason}){ending}") from None
 
 
-def _read_exactly(stream: _Stream, size: int, where: Path | str) -> bytes:
+def _read_exactly(stream: IO[bytes] | gzip.GzipFile, size: int, where: Path | str) -> bytes:
     """Read `size` bytes, which have to be all that the stream has."""
     data = stream.read(size + 1)
     if len(data) != size:
@@ -59,91 +55,86 @@ def _read_exactly(stream: _Stream, size: int, where: Path | str) -> bytes:
     return data
 
 
-def idx(stream: _Stream, dims: int, where: Path | str) -> np.ndarray:
-    """Read a uint8 IDX array of `dims` dimensions (format: http://yann.lecun.com/exdb/mnist/); sizes are big-endian 32-bit."""
-    header = stream.read(4 + 4 * dims)
-    if header[:4] != bytes((0, 0, 8, dims)) or len(header) < 4 + 4 * dims:
-        raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes")
-    shape = tuple(int(size) for size in np.frombuffer(header, ">u4", offset=4))
-    if math.prod(shape) > MAX_BYTES:
-        raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be")
-    return np.frombuffer(_read_exactly(stream, math.prod(shape), where), np.uint8).reshape(shape)
-
-
-def idx_gz(path: Path, dims: int) -> np.ndarray:
-    with reading(path), gzip.open(path) as stream:
-        return idx(stream, dims, path)
+def idx(packed: Path | IO[bytes], dims: int, where: Path | str) -> np.ndarray:
+    """Read a packed uint8 IDX array of `dims` dimensions; sizes are big-endian 32-bit (http://yann.lecun.com/exdb/mnist/)."""
+    with reading(where), gzip.open(packed) as stream:
+        header = stream.read(4 + 4 * dims)
+        if header[:4] != bytes((0, 0, 8, dims)) or len(header) < 4 + 4 * dims:
+            raise UserError(f"{where}: not an IDX file of {dims}-dimensional bytes")
+        shape = tuple(int(size) for size in np.frombuffer(header, ">u4", offset=4))
+        if math.prod(shape) > MAX_BYTES:
+            raise UserError(f"{where}: its header claims {' x '.join(map(str, shape))} bytes, which cannot be")
+        return np.frombuffer(_read_exactly(stream, math.prod(shape), where), np.uint8).reshape(shape)
 
 
 def idx_in_zip(path: Path, member: str, dims: int) -> np.ndarray:
-    with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as packed, gzip.open(packed) as stream:
-        return idx(stream, dims, f"{path}, {member}")
+    with reading(path), zipfile.ZipFile(path) as archive, archive.open(member) as packed:
+        return idx(packed, dims, f"{path}, {member}")
 
 
 def mnist_like(raw: Path) -> Arrays:
     """Read the four IDX files of MNIST and its relatives; images (N, 1, H, W)."""
-    images = [idx_gz(raw / f"{part}-images-idx3-ubyte.gz", 3)[:, None] for part in ("train", "t10k")]
-    labels = [idx_gz(raw / f"{part}-labels-idx1-ubyte.gz", 1) for part in ("train", "t10k")]
-    return images[0], labels[0], images[1], labels[1]
+    arrays: list[np.ndarray] = []
+    for part in ("train", "t10k"):
+        images, labels = (raw / f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1"))
+        arrays += [idx(images, 3, images)[:, None], idx(labels, 1, labels)]
+    return tuple(arrays)
 
 
-class _RecordedCall:
+class _Call:
     """A call that a pickle asks for, with its arguments and state: recorded, never made."""
 
-    def __init__(self, name: str, arguments: tuple) -> None:
-        self.name, self.arguments = name, arguments
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
         self.state: Any = ()
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
-class _NamedFunction:
-    """A stand-in for a function of numpy or of the standard library that a pickle names."""
+class _ArrayCall(_Call):
+    """numpy's `_reconstruct`."""
 
-    __slots__ = ("name",)
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+class _TypeCall(_Call):
+    """numpy's `dtype`."""
 
-    def __call__(self, *arguments: Any) -> Any:
-        if self.name != "encode":
-            return _RecordedCall(self.name, arguments)
-        text, coding = arguments  # how old protocols spell bytes
-        if not isinstance(text, str) or coding != "latin1":
+
+class _Text(_Call):
+    """Bytes as old protocols spell them."""
+
+    def __new__(cls, text: str, coding: str) -> Any:
+        if coding != "latin1":
             raise ValueError("bytes in another coding than latin1")
-        return text.encode("latin1")
-
-    def __setstate__(self, state: Any) -> None:
-        raise ValueError("a function with a state")
+        return text.encode(coding)
 
 
 class _ArraysOnly(pickle._Unpickler):
     """Reads numpy arrays, containers and strings. It refuses all other names in a pickle, and calls nothing that is named.
     Based on the unpickler written in Python: in the other one a short pickle can allocate any amount of memory."""
 
-    KNOWN = (("multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode"))
+    KNOWN: ClassVar = {
+        ("numpy.core.multiarray", "_reconstruct"): _ArrayCall,
+        ("numpy._core.multiarray", "_reconstruct"): _ArrayCall,  # its name since numpy 2
+        ("numpy", "ndarray"): _Call,
+        ("numpy", "dtype"): _TypeCall,
+        ("_codecs", "encode"): _Text,
+    }
 
-    def __init__(self, data: bytes, where: Path | str) -> None:
-        super().__init__(io.BytesIO(data), encoding="bytes")
-        self.where = where
-
-    def find_class(self, module: str, name: str) -> _NamedFunction:
-        # numpy.core was renamed to numpy._core
-        known = "multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module
-        if (known, name) not in self.KNOWN:
-            raise UserError(
-                f"{self.where}: its pickle asks for {module}.{name}, so it is refused; delete it, use another source"
-            )
-        return _NamedFunction(name)
+    def find_class(self, module: str, name: str) -> type:
+        if (module, name) not in self.KNOWN:
+            raise pickle.UnpicklingError(f"its pickle asks for {module}.{name}, so it is refused")
+        return self.KNOWN[module, name]
 
 
-def _array(call: _RecordedCall) -> np.ndarray:
+def _array(value: Any) -> np.ndarray:
     """Return the array of numbers that a pickle describes."""
-    if call.name != "_reconstruct":
-        raise ValueError(f"{call.name} where an array is expected")
-    _, shape, kind, columns, content = call.state
-    if not isinstance(kind, _RecordedCall) or kind.name != "dtype" or not isinstance(content, bytes):
+    if not isinstance(value, _Call):
+        return np.asarray(value)
+    if not isinstance(value, _ArrayCall):
+        raise ValueError("another call where an array is expected")
+    _, shape, kind, columns, content = value.state
+    if not isinstance(kind, _TypeCall) or not isinstance(content, bytes):
         raise ValueError("an array that is not of plain numbers")
     code, order = kind.arguments[0], (kind.state or (3, "|"))[1]
     code, order = (text.decode("ascii") if isinstance(text, bytes) else text for text in (code, order))
@@ -155,17 +146,7 @@ def _array(call: _RecordedCall) -> np.ndarray:
     return numbers.reshape(shape, order="F" if columns else "C")
 
 
-def unpickle(data: bytes, where: Path | str) -> Any:
-    """Read a pickle of python 2 or 3 that is an array, or a dictionary of arrays and plain containers. Python 2's strings are
-    returned as bytes."""
-    with reading(where):
-        value = _ArraysOnly(data, where).load()
-        if isinstance(value, dict):
-            return {key: _array(item) if isinstance(item, _RecordedCall) else item for key, item in value.items()}
-        return _array(value) if isinstance(value, _RecordedCall) else value
-
-
-def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
+def tar_members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     """Read regular members by exact name into memory: nothing is extracted, so that no member can escape or be a link."""
     contents: dict[str, bytes] = {}
     with reading(path), gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
@@ -184,35 +165,35 @@ def tar_members(path: Path, names: list[str]) -> dict[str, bytes]:
     return contents
 
 
-def cifar(raw: Path, archive: str, folder: str, train: list[str], test: str, key: str) -> Arrays:
+def cifar(raw: Path, archive: str, paths: Sequence[str], key: str) -> Arrays:
     """Read CIFAR's python batches, from the release's archive or from loose files. Images (N, 3, 32, 32).
 
     Args:
+        paths: of the batches in the archive; the last one is the test part.
         key: of the labels in a batch.
     """
-    if (raw / archive).is_file():
-        packed = tar_members(raw / archive, [f"{folder}/{name}" for name in [*train, test]])
-        batches = {name: (packed[f"{folder}/{name}"], f"{raw / archive}, {name}") for name in [*train, test]}
-    else:
-        batches = {}
-        for name in [*train, test]:
-            with reading(raw / name):
-                batches[name] = (files.read_file(raw / name), raw / name)
-    parts = {name: cifar_batch(data, key, where) for name, (data, where) in batches.items()}
-    x, y = (np.concatenate([parts[name][i] for name in train]) for i in (0, 1))
-    return x, y, *parts[test]
+    packed = tar_members(raw / archive, paths) if (raw / archive).is_file() else {}
+    batches: list[tuple[np.ndarray, np.ndarray]] = []
+    for path in paths:
+        name = PurePosixPath(path).name
+        where = f"{raw / archive}, {name}" if packed else raw / name
+        with reading(where):
+            batches.append(cifar_batch(packed[path] if packed else files.read_file(raw / name), key, where))
+    x, y = (np.concatenate(arrays) for arrays in zip(*batches[:-1], strict=True))
+    return x, y, *batches[-1]
 
 
 def cifar_batch(data: bytes, key: str, where: Path | str) -> tuple[np.ndarray, np.ndarray]:
-    record = unpickle(data, where)
+    """Read a pickled dictionary of images and labels, of python 2 or 3; python 2's strings are bytes."""
     with reading(where):
+        record = _ArraysOnly(io.BytesIO(data), encoding="bytes").load()
         record = {k.decode() if isinstance(k, bytes) else k: v for k, v in record.items()}
-        images, labels = record["data"], np.asarray(record[key])
+        images, labels = _array(record["data"]), _array(record[key])
         if images.dtype != np.uint8 or images.shape != (len(labels), 3072) or labels.dtype.kind not in "iu":
             raise UserError(f"{where}: expected {len(labels)} x 3072 bytes, found {images.dtype} {images.shape}")
         if labels.ndim != 1:
             raise UserError(f"{where}: expected {len(labels)} labels, found {labels.shape}")
-        return images.reshape(-1, 3, 32, 32), labels
+    return images.reshape(-1, 3, 32, 32), labels
 
 
 @contextmanager

@@ -103,6 +103,12 @@ def _images_in(folder: Path) -> tuple[list[Path], list[Path]]:
     return images, others
 
 
+def join(parts: Sequence[tuple[list[Path], np.ndarray]], faults: Sequence[str]) -> tuple[list[Path], np.ndarray]:
+    """Return the images of all parts and their classes. Raises UserError for faults of the listing."""
+    raise_faults(faults)
+    return [path for paths, _ in parts for path in paths], np.concatenate([labels for _, labels in parts])
+
+
 def raise_faults(faults: Sequence[str]) -> None:
     """Raise UserError with the first few faults and the number of the others, if there are any."""
     if faults:

@@ -103,10 +103,8 @@ def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
     means: list[float] = []
     stds: list[float] = []
     for channel in range(images.shape[1]):
-        counts = np.zeros(256, int)
-        for start in range(0, len(images), step):
-            counts += np.bincount(images[start : start + step, channel].ravel(), minlength=256)
-        share = counts / images[:, channel].size
+        chunks = (images[start : start + step, channel].ravel() for start in range(0, len(images), step))
+        share = sum(np.bincount(chunk, minlength=256) for chunk in chunks) / images[:, channel].size
         means.append(float(share @ values))
         stds.append(float(np.sqrt(share @ (values - means[-1]) ** 2)))
     return means, stds

@@ -1,21 +1,8 @@
-"""Data sets: reading of official files, a mirror's copies or random draws into checked arrays. Each data set is one module.
+"""Data sets: reading of official files, a mirror's copies or random draws into checked arrays.
 
-A module declares:
-
-- TITLE; with options it may name them in braces.
-- EXTENT: image shape, number of training and of test images. CLASSES: their names.
-- PIXELS: the checksum of the official release's arrays, None if it could not be computed here.
-- FILES: the official files. MIRROR: alternative layouts of their paths below a mirror.
-- `read(raw)`, which returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 with `REAL = True`; labels
-  (N,) from 0. `raw` is the data set's folder of raw files, or that of the data set that it is a part of, its ORIGIN.
-
-A set of class folders that the user unpacks declares FOLDERS instead of files and, as HOW, the way to get them. With FILES = ()
-alone it reads what the user put into data/raw/<name>/, if anything; SOURCE may say where that comes from.
-
-A data set with options declares frozen `Params` and takes them: `read(raw, params)`, and `extent(params)` instead of EXTENT;
-`classes(params)` and the like instead of other constants. `place(params)` is the user's file or folder that the options name.
-One that is drawn may declare CHECKSUMS, options -> checksum of the arrays, so that its runs are identified before it is drawn.
-If images belong to devices, it declares `DEVICES = True`, and `read` returns train_owner and test_owner too, (N,) from 0.
+The modules of this package declare data sets in their tables `SOURCES` (`source.py` describes a row): released files in
+`released.py`, archives from Kaggle in `kaggle.py`, small and drawn sets in `digits.py` and `synthetic.py`, data of the user's
+own in `own.py`.
 
 The `identity` of data is the checksum of their pixels. But if official files whose pixels are not pinned were used, it is the
 digest of these files' checksums and the options, so that it is known before anything is downloaded.
@@ -29,7 +16,6 @@ import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +27,7 @@ from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data.datasets import _fetch, _prepared, _release
 from fedrepro.data.datasets._formats import Arrays
 from fedrepro.data.datasets._prepared import META
+from fedrepro.data.datasets.source import Contents, DataSource
 
 if TYPE_CHECKING:
     import torch
@@ -108,65 +95,54 @@ class Dataset:
 
 def key(choice: Choice | str) -> str:
     """Return the name of a prepared data set's folder: its name and, with options, a digest of them."""
-    name, options = Choice.model_validate(choice).name, registry.parse_options("datasets", choice).model_dump(mode="json")
+    name, options = Choice.model_validate(choice).name, _options(choice).model_dump(mode="json")
     return f"{name}-{provenance.value_digest(options, 8)}" if options else name
+
+
+def contents(choice: Choice | str) -> Contents:
+    """Return what is in a data set, as declared."""
+    declared = _source(choice).contents
+    return declared(_options(choice)) if callable(declared) else declared
 
 
 def extent(choice: Choice | str) -> tuple[tuple[int, int, int], int, int]:
     """Return image shape (C, H, W), number of training and of test images, as declared."""
-    return _declared(choice, "EXTENT")
+    declared = contents(choice)
+    return declared.shape, declared.train, declared.test
 
 
 def classes(choice: Choice | str) -> tuple[str, ...]:
     """Return the names of a data set's classes."""
-    return _declared(choice, "CLASSES")
+    return contents(choice).classes
 
 
-def is_real(choice: Choice | str) -> bool:
-    """Return whether a data set's inputs are real numbers; else they are pixels, 0..255."""
-    return _declared(choice, "REAL", False)
+def _source(choice: Choice | str) -> DataSource:
+    return registry.find("datasets", Choice.model_validate(choice).name)
 
 
-def has_devices(choice: Choice | str) -> bool:
-    """Return whether a data set says which device an image comes from."""
-    return _declared(choice, "DEVICES", False)
-
-
-def _declared(choice: Choice | str, name: str, default: Any = None) -> Any:
-    """Return a constant of a data set's module, or the result of the function of that name in small letters."""
-    module, options = _module(choice)
-    return getattr(module, name.lower())(*options) if hasattr(module, name.lower()) else getattr(module, name, default)
+def _options(choice: Choice | str) -> Frozen:
+    return registry.parse_options("datasets", choice)
 
 
 def _place(choice: Choice | str) -> Path | None:
     """Return the user's file or folder that the options of a data set name; None if they name none."""
-    return _declared(choice, "PLACE") if hasattr(_find(choice), "place") else None
+    place = _source(choice).place
+    return place and place(_options(choice))
 
 
 def raw_folder(choice: Choice | str, raw: Path) -> Path:
     """Return the folder of a data set's raw files, or of the stamp of a file or folder that its options name."""
-    return raw / (key(choice) if hasattr(_find(choice), "place") else origin(choice))
-
-
-def _find(choice: Choice | str) -> ModuleType:
-    return registry.find("datasets", Choice.model_validate(choice).name)
-
-
-def _module(choice: Choice | str) -> tuple[ModuleType, tuple[Frozen, ...]]:
-    """Return a data set's module and, as arguments of its functions, its options if it has any."""
-    module = _find(choice)
-    return module, (registry.parse_options("datasets", choice),) if hasattr(module, "Params") else ()
+    return raw / (key(choice) if _source(choice).place else origin(choice))
 
 
 def origin(choice: Choice | str) -> str:
     """Return the name of the data set whose raw files are read: its own, or that of the one of which it is a part."""
-    return getattr(_find(choice), "ORIGIN", Choice.model_validate(choice).name)
+    return _source(choice).origin or Choice.model_validate(choice).name
 
 
 def has_files(choice: Choice | str) -> bool:
     """Return whether a data set is read from files, downloaded or the user's; else it comes with a library or is drawn."""
-    module = registry.find("datasets", origin(choice))
-    return bool(module.FILES or _fetch.folders(module))
+    return bool(_source(choice).files or _source(choice).folders)
 
 
 def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
@@ -178,24 +154,24 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
     Raises UserError.
     """
     folder = raw_folder(choice, raw)
-    _fetch.fetch_raw(registry.find("datasets", origin(choice)), folder, mirror, _place(choice))
+    _fetch.fetch_raw(_source(choice), folder, mirror, _place(choice))
     return folder
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
     """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same data give the same bytes.
     Raises UserError, also for a mirror's copy that is not what the mirror declares."""
-    module, options = _module(choice)
     folder = raw_folder(choice, raw)
     stamp = _fetch.verified_stamp(folder)
-    source = _fetch.files_folder(folder, stamp)
+    files_folder = _fetch.files_folder(folder, stamp)
     try:
-        with _fetch.user_errors(source):
-            arrays = module.read(source, *options)
-        _prepared.check(f"{source}: {folder.name}", arrays, len(classes(choice)), is_real(choice), extent(choice)[0])
+        with _fetch.user_errors(files_folder):
+            arrays = _source(choice).read(files_folder, _options(choice))
+        declared = contents(choice)
+        _prepared.check(f"{files_folder}: {folder.name}", arrays, len(declared.classes), declared.real, declared.shape)
         _check_counts(choice, arrays)
     except UserError as error:
-        where = "" if str(source) in str(error) else f"{source}: "
+        where = "" if str(files_folder) in str(error) else f"{files_folder}: "
         raise UserError(f"{where}{error}; {_fetch.discard(folder, stamp)}") from None
     arrays = tuple(np.ascontiguousarray(a, a.dtype if a.ndim == 4 else np.int64) for a in arrays)
     meta = _meta(choice, stamp, arrays)
@@ -210,11 +186,11 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
     """Compare the numbers of images with the declared ones, which planning uses. If they differ, log a warning for files, which
     may be a copy; raise UserError for a data set without files."""
-    (module, _), (_, *declared) = _module(choice), extent(choice)
+    _, *declared = extent(choice)
     counts = [len(arrays[1]), len(arrays[3])]
     if counts != declared:
-        message = f"{module.__name__}: {counts} train and test images, declared as {declared}"
-        if not module.FILES and not hasattr(module, "FOLDERS"):
+        message = f"dataset {Choice.model_validate(choice).name}: {counts} train and test images, declared as {declared}"
+        if not has_files(choice):
             raise UserError(message)
         log.warning("%s", message)
 
@@ -276,7 +252,7 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
     meta = files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)
     if meta is not None and _is_as_declared(choice, raw, prepared, mirror):
         return meta["identity"]
-    releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else {}
+    releases = _release.declared(raw, mirror) if mirror and _source(choice).files else {}
     if releases is None:
         return None
     return releases[key(choice)].pixels if key(choice) in releases else pinned(choice)
@@ -285,19 +261,19 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
     """Raise DataUnavailable or UserError for missing raw files, as far as that needs no network. Fetches nothing."""
     if _place(choice) is None:  # which raises the error itself
-        _fetch.check_available(registry.find("datasets", origin(choice)), raw_folder(choice, raw), mirror)
+        _fetch.check_available(_source(choice), raw_folder(choice, raw), mirror)
 
 
 def _ask_mirror(choice: Choice | str, raw: Path, mirror: str | None) -> None:
     """Fetch what a URL declares, if that is not known."""
-    if mirror and _module(choice)[0].FILES and _release.declared(raw, mirror) is None:
+    if mirror and _source(choice).files and _release.declared(raw, mirror) is None:
         _fetch.ask_mirror(raw, mirror)
 
 
 def _is_as_declared(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None) -> bool:
     """Return whether the prepared data, else the fetched ones, are what the mirror declares today. True if nothing is here, or
     if the declaration is not known."""
-    releases = _release.declared(raw, mirror) if mirror and _module(choice)[0].FILES else None
+    releases = _release.declared(raw, mirror) if mirror and _source(choice).files else None
     if releases is None:
         return True
     declared = releases[key(choice)].model_dump() if key(choice) in releases else None
@@ -328,7 +304,7 @@ def _has_changed(choice: Choice | str, raw: Path) -> bool:
 
 def reader_digest(choice: Choice | str) -> str:
     """Return the digest of the code that reads or draws a data set."""
-    return provenance.dataset_digest(Choice.model_validate(choice).name)
+    return provenance.dataset_digest(_source(choice).read.__module__)
 
 
 def is_copy(prepared: Path) -> bool:
@@ -338,29 +314,28 @@ def is_copy(prepared: Path) -> bool:
 
 
 def pinned(choice: Choice | str) -> str | None:
-    """Return the identity of the official release or of a draw; None if the module does not declare it."""
-    module, options = _module(choice)
-    checksum = getattr(module, "CHECKSUMS", {}).get(options[0]) if options else None
-    return module.PIXELS or checksum or _files_digest(choice)
+    """Return the identity of the official release or of a draw; None if it is not declared."""
+    source = _source(choice)
+    return source.pixels or source.checksums.get(_options(choice)) or _files_digest(choice)
 
 
 def _files_digest(choice: Choice | str) -> str | None:
     """Return the digest of the official files' checksums and the options; None without files."""
-    module, options = _module(choice)
-    lines = "".join(f"{file.name} {file.md5}\n" for file in module.FILES)
-    lines += "".join(f"{params.model_dump_json()}\n" for params in options)
-    return hashlib.sha256(lines.encode()).hexdigest() if module.FILES else None
+    source = _source(choice)
+    lines = "".join(f"{file.name} {file.md5}\n" for file in source.files)
+    lines += f"{_options(choice).model_dump_json()}\n" if source.options is not Frozen else ""
+    return hashlib.sha256(lines.encode()).hexdigest() if source.files else None
 
 
 def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
-    (module, _), name = _module(choice), Choice.model_validate(choice).name
-    pixels, official_files = _prepared.pixels_digest(arrays), _fetch.has_official_files(module, stamp)
-    if module.PIXELS and pixels != module.PIXELS and stamp["source"] != "mirror":
-        log.warning("%s: decoded to other pixels here than those pinned in %s; its identity is theirs", name, module.__name__)
+    source, name = _source(choice), Choice.model_validate(choice).name
+    pixels, official_files = _prepared.pixels_digest(arrays), _fetch.has_official_files(source, stamp)
+    if source.pixels and pixels != source.pixels and stamp["source"] != "mirror":
+        log.warning("%s: decoded to other pixels here than the pinned ones; its identity is theirs", name)
     mean, std = _prepared.moments(arrays[0])
     return {
         "name": name,
-        "title": module.TITLE.format(**registry.parse_options("datasets", choice).model_dump()),
+        "title": source.title.format(**_options(choice).model_dump()),
         "classes": len(classes(choice)),
         "class_names": list(classes(choice)),
         "shape": list(arrays[0].shape[1:]),
@@ -368,8 +343,8 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "test": len(arrays[3]),
         "pixels": pixels,
         "arrays": {part: _prepared.array_digest(part, array) for part, array in zip(_prepared.KEYS, arrays, strict=False)},
-        "identity": _files_digest(choice) if module.PIXELS is None and official_files else pixels,
-        "official": official_files or pixels == module.PIXELS,
+        "identity": _files_digest(choice) if source.pixels is None and official_files else pixels,
+        "official": official_files or pixels == source.pixels,
         "source": stamp["source"],
         "release": stamp.get("releases", {}).get(key(choice), {}).get("release"),
         "code": reader_digest(choice),

@@ -15,14 +15,9 @@ from pydantic import AfterValidator, model_validator
 from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.core import rng
 from fedrepro.data.datasets._formats import Arrays
+from fedrepro.data.datasets.source import Contents, DataSource
 
-TITLE = "synthetic devices ({alpha:g}, {beta:g})"
 CLASSES = tuple("0123456789")
-PIXELS = None
-FILES = ()
-MIRROR = ()
-SOURCE = "drawn"
-REAL = DEVICES = True
 MAX_NUMBERS = 1 << 30  # in memory at once: 4 GiB of inputs
 
 
@@ -52,23 +47,6 @@ class Params(Frozen):
         return self
 
 
-QUICK = {"devices": 5, "train": 200, "test": 40, "side": 8, "hidden": 32}
-CHECKSUMS = dict(
-    (  # of the options that our papers use
-        (Params(alpha=0, beta=0), "4d1184704adea8392b84a4377acfb326bb7f6718ce692a956fc02bfb24068cc7"),
-        (Params(alpha=0.5, beta=0.5), "fb1491398585ac2df0f65fa87f2507d9bc088558a4345ff60ede71dd710466d8"),
-        (Params(alpha=1, beta=1), "b49af67541fe547be994bca0d892a7ef946a0861ae09398cbc464c7d0e567892"),
-        (Params(alpha=0, beta=0, **QUICK), "e7c098866b9babde3c5bd19d52129b4363a3a797853c38b4f7b266290cde4e1f"),
-        (Params(alpha=0.5, beta=0.5, **QUICK), "15967dcf0815ddf442a93c92f1d8cd9d0f04087a239b80e30df2e41951b03133"),
-        (Params(alpha=1, beta=1, **QUICK), "4c9c1d9c03267e32e6408dcee3df7b782d8bcce9a2e038784b90bcfd03f89042"),
-    )
-)
-
-
-def extent(params: Params) -> tuple[tuple[int, int, int], int, int]:
-    return (1, params.side, params.side), params.devices * params.train, params.devices * params.test
-
-
 def read(raw: Path, params: Params) -> Arrays:
     devices = [_device(params, number) for number in range(params.devices)]
     parts: list[np.ndarray] = []
@@ -89,3 +67,31 @@ def _device(params: Params, number: int) -> tuple[np.ndarray, np.ndarray]:
     x = (v + deviations * draw.standard_normal((params.train + params.test, inputs))).astype(np.float32)
     logits = np.maximum(x.astype(np.float64) @ first + first_bias, 0) @ second + second_bias
     return x.reshape(-1, 1, params.side, params.side), logits.argmax(1)
+
+
+QUICK = {"devices": 5, "train": 200, "test": 40, "side": 8, "hidden": 32}
+CHECKSUMS = dict(
+    (  # of the options that our papers use
+        (Params(alpha=0, beta=0), "4d1184704adea8392b84a4377acfb326bb7f6718ce692a956fc02bfb24068cc7"),
+        (Params(alpha=0.5, beta=0.5), "fb1491398585ac2df0f65fa87f2507d9bc088558a4345ff60ede71dd710466d8"),
+        (Params(alpha=1, beta=1), "b49af67541fe547be994bca0d892a7ef946a0861ae09398cbc464c7d0e567892"),
+        (Params(alpha=0, beta=0, **QUICK), "e7c098866b9babde3c5bd19d52129b4363a3a797853c38b4f7b266290cde4e1f"),
+        (Params(alpha=0.5, beta=0.5, **QUICK), "15967dcf0815ddf442a93c92f1d8cd9d0f04087a239b80e30df2e41951b03133"),
+        (Params(alpha=1, beta=1, **QUICK), "4c9c1d9c03267e32e6408dcee3df7b782d8bcce9a2e038784b90bcfd03f89042"),
+    )
+)
+SOURCES = {
+    "synthetic": DataSource(
+        title="synthetic devices ({alpha:g}, {beta:g})",
+        about="Synthetic devices whose differences grow with `alpha` and `beta`: Chen et al. 2021 (FedMAX), Fig. 2, from their "
+        "code.",
+        source="drawn",
+        options=Params,
+        contents=lambda options: Contents(
+            *((1, options.side, options.side), options.devices * options.train, options.devices * options.test),
+            *(CLASSES, True, True),
+        ),
+        checksums=CHECKSUMS,
+        read=read,
+    )
+}

@@ -4,9 +4,7 @@ A partition is a function of settings and labels and takes a fraction of a secon
 the settings draw: a file that is damaged or belongs to other settings is never used.
 """
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,17 +25,12 @@ def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, 
     if not path.exists():
         base.save(drawn, path)
         return drawn
-    with reading(path, DRAW_AGAIN):
-        stored = base.load(path)
-    if not all(_equal(getattr(stored, field.name), getattr(drawn, field.name)) for field in fields(Partition)):
+    with reading(path, DRAW_AGAIN), np.load(path, allow_pickle=False) as file:
+        stored = dict(file)
+    arrays = base.to_arrays(drawn)
+    if stored.keys() != arrays.keys() or not all(np.array_equal(stored[name], array) for name, array in arrays.items()):
         raise UserError(f"{path}: not the partition that the settings draw; {DRAW_AGAIN}")
     return drawn
-
-
-def _equal(left: Any, right: Any) -> bool:
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(np.array_equal, left, right))
-    return np.array_equal(left, right) if isinstance(left, np.ndarray) or isinstance(right, np.ndarray) else left == right
 
 
 PNG_KEY = "Source"  # of the text in the PNG that holds the marker

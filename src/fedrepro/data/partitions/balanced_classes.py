@@ -10,16 +10,16 @@ unbiased procedure to randomize ecological binary matrices with fixed row and co
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
+from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions.base import Clients
 
 TRIES = 1000
 TRADES = 100  # for each client
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     classes_per_client: Count
     size: Count | None = None  # null: all of a client's share
     mixed: bool = False

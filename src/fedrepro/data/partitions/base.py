@@ -1,7 +1,7 @@
 """Partitions: assignments of training and test images to clients, each stored as a file.
 
-Each module is one way to partition. It declares frozen `Params` with at least `clients`, and `split(params, train, draw)`,
-which returns one array of training indices per client. It may declare
+Each module is one way to partition. It declares `Params`, which extend `Clients`, and `split(params, train, draw)`, which
+returns one array of training indices per client. It may declare
 
 - `split_test(params, parts, train, test, draw)`, which returns the test parts. By default the test set is split too, so that
   every client's test part has the class proportions of its training part. Needed if clients share images.
@@ -13,7 +13,7 @@ which returns one array of training indices per client. It may declare
 An option that names a file is a `types.InputFile`, so that a run's name depends on the content of the file.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,17 @@ import numpy as np
 
 from fedrepro.config import registry
 from fedrepro.config.params import PartitionConfig, Proxy, RunConfig, Validation
-from fedrepro.config.types import Choice
+from fedrepro.config.types import Choice, Count, Frozen
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import atomic_write
 from fedrepro.data.datasets.base import Dataset, DatasetLabels, LabelledSubset
-from fedrepro.data.partitions import _test_parts
+
+
+class Clients(Frozen):
+    """The options that every partition has."""
+
+    clients: Count
 
 
 @dataclass(frozen=True)
@@ -109,18 +114,17 @@ def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray
     """Return the indices of the training images in use that the server has, in order; None without proxy images."""
     if config.proxy is None:
         return None
-    free, size = _not_held_out(config, images), proxy_size(config.proxy, images)
+    free, size = _without(validation_images(config, images), images), proxy_size(config.proxy, images)
     return np.sort(free[rng.numpy_generator(config.seed, "proxy").permutation(len(free))[:size]])
 
 
-def _not_held_out(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
-    held_out = validation_images(config, images)
-    return np.arange(images) if held_out is None else np.setdiff1d(np.arange(images), held_out)
+def _without(left_out: np.ndarray | None, images: int) -> np.ndarray:
+    return np.setdiff1d(np.arange(images), [] if left_out is None else left_out)
 
 
 def images_for_clients(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
     """Return the indices of the training images in use that clients may have, in order."""
-    every, proxy = _not_held_out(config, images), proxy_images(config, images)
+    every, proxy = _without(validation_images(config, images), images), proxy_images(config, images)
     return every if proxy is None or not (config.proxy and config.proxy.removed) else np.setdiff1d(every, proxy)
 
 
@@ -158,7 +162,7 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
     Args:
         by_device: whether the data say which device an image comes from.
     """
-    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
+    module, params = _find(choice)
     if getattr(module, "BY_DEVICE", False) and not by_device:
         raise UserError(f"partition {choice.name}: the data do not say which device an image comes from; choose another")
     if hasattr(module, "check"):
@@ -167,9 +171,14 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
 
 def check_extent(choice: Choice, train: int, test: int) -> None:
     """Raise UserError for options that the numbers of training and test images in the data set's files rule out."""
-    module, params = registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
+    module, params = _find(choice)
     if hasattr(module, "check_extent"):
         module.check_extent(params, train, test)
+
+
+def _find(choice: Choice) -> tuple[Any, Any]:
+    """Return the module of a partition and its parsed options, the module's `Params`."""
+    return registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
 
 
 def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
@@ -180,8 +189,7 @@ def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: 
 
     Raises UserError for options that the set rules out.
     """
-    module = registry.find("partitions", choice.name)
-    params: Any = registry.parse_options("partitions", choice)  # the module's `Params`
+    module, params = _find(choice)
     if params.clients > len(train.labels):
         raise UserError(
             f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
@@ -198,7 +206,7 @@ def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: 
             f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
             "clients, or more train_images"
         )
-    split_test = getattr(module, "split_test", _test_parts.disjoint_test_parts)
+    split_test = getattr(module, "split_test", disjoint_test_parts)
     tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
     _check_indices(f"partition {choice.name}: split_test", tests, len(test.labels), disjoint=False)
     permutations = None
@@ -225,45 +233,81 @@ def _check_indices(where: str, parts: list[np.ndarray], images: int, disjoint: b
         raise UserError(f"{where}: image {twice[0]} is in two parts. {remedy}")
 
 
+def disjoint_test_parts(
+    params: Any, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+) -> list[np.ndarray]:
+    """Split the test images of each class in proportion to the clients' training images of it, for disjoint training parts. The
+    parts are disjoint, and contain all test images of the classes that clients have."""
+    counts = _counts(parts, train)
+    chunks: list[list[np.ndarray]] = [[] for _ in parts]
+    for label in range(train.classes):
+        if counts[:, label].sum() == 0:
+            continue
+        images = draw.permutation(np.flatnonzero(test.labels == label))
+        ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(int)
+        for own, chunk in zip(chunks, np.split(images, ends[:-1]), strict=True):
+            own.append(chunk)
+    return [np.concatenate(own) for own in chunks]
+
+
+def sampled_test_parts(
+    params: Any, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+) -> list[np.ndarray]:
+    """Draw for each client an equal share of the test set in the class proportions of its training part.
+
+    Clients draw from the whole test set, for training parts that overlap. If it has too few images of a class, the proportions
+    stay and the part is smaller.
+    """
+    members = [np.flatnonzero(test.labels == label) for label in range(train.classes)]
+    available, size = np.array([len(images) for images in members]), len(test.labels) // len(parts)
+    wanted = [_round_counts(np.where(available > 0, counts, 0), available, size) for counts in _counts(parts, train)]
+    tests: list[np.ndarray] = []
+    for row in wanted:
+        chosen = [draw.choice(images, count, replace=False) for images, count in zip(members, row, strict=True)]
+        tests.append(np.concatenate(chosen))
+    return tests
+
+
+def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
+    """Return the number of training images by part and class, (parts, classes)."""
+    return np.stack([np.bincount(train.labels[part], minlength=train.classes) for part in parts])
+
+
+def _round_counts(counts: np.ndarray, available: np.ndarray, size: int) -> np.ndarray:
+    """Return images of each class, (classes,), at most `size` in total and in the proportions of `counts`. What rounding down
+    leaves goes to the largest remainders."""
+    if (total := counts.sum()) == 0:
+        return counts
+    present = counts > 0
+    size = min(size, (available[present] * total // counts[present]).min())
+    images, remainders = np.divmod(counts * size, total)
+    images[np.argsort(-remainders, kind="stable")[: size - images.sum()]] += 1
+    return images
+
+
+def to_arrays(partition: Partition) -> dict[str, np.ndarray]:
+    """Return a partition as arrays by name; parts as one array and, by NAME_ends, where each part ends in it."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in vars(partition).items():
+        if isinstance(value, list):
+            arrays |= {name: np.concatenate(value), f"{name}_ends": np.cumsum([len(part) for part in value])}
+        elif value is not None:
+            arrays[name] = np.asarray(value)
+    return arrays
+
+
 def save(partition: Partition, path: Path) -> None:
     """Write a partition to one .npz file."""
-    arrays: dict[str, Any] = {
-        "train": np.concatenate(partition.train),
-        "train_ends": np.cumsum([len(part) for part in partition.train]),
-        "test": np.concatenate(partition.test),
-        "test_ends": np.cumsum([len(part) for part in partition.test]),
-        "clients": np.array(partition.clients),
-    }
-    if partition.permutations is not None:
-        arrays["permutations"] = partition.permutations
-    if partition.redraw_seed is not None:
-        arrays["redraw_seed"] = np.array(partition.redraw_seed)
-    if partition.proxy is not None:
-        arrays["proxy"] = partition.proxy
-    if partition.validation is not None:
-        arrays["validation"] = partition.validation
-    if partition.client_validation is not None:
-        arrays["client_validation"] = np.concatenate(partition.client_validation)
-        arrays["client_validation_ends"] = np.cumsum([len(part) for part in partition.client_validation])
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **to_arrays(partition))
 
 
 def load(path: Path) -> Partition:
     """Read what `save` wrote."""
+    values: dict[str, Any] = {}
     with np.load(path, allow_pickle=False) as stored:
-
-        def parts(name: str) -> list[np.ndarray]:
-            return np.split(stored[name], stored[f"{name}_ends"][:-1])
-
-        return Partition(
-            train=parts("train"),
-            test=parts("test"),
-            clients=int(stored["clients"]),
-            permutations=stored.get("permutations"),
-            redraw_seed=int(stored["redraw_seed"]) if "redraw_seed" in stored else None,
-            proxy=stored.get("proxy"),
-            validation=stored.get("validation"),
-            client_validation=parts("client_validation") if "client_validation" in stored else None,
-        )
+        for name in (field.name for field in fields(Partition) if field.name in stored):
+            array, ends = stored[name], stored.get(f"{name}_ends")
+            values[name] = np.split(array, ends[:-1]) if ends is not None else array if array.ndim else array.item()
+    return Partition(**values)

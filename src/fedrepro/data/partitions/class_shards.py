@@ -7,16 +7,16 @@ pieces, so that they share images, and some images are unused. The code does so 
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
+from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets.base import LabelledSubset
-from fedrepro.data.partitions._test_parts import sampled_test_parts as split_test
+from fedrepro.data.partitions.base import Clients
+from fedrepro.data.partitions.base import sampled_test_parts as split_test
 
 __all__ = ["Params", "check", "split", "split_test"]
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     classes_per_client: Count = 20
     pieces: Count = 26
     size: Count = 48  # images in a piece

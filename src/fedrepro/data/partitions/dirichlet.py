@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from fedrepro.config.types import LARGEST, Count, Frozen, Positive
+from fedrepro.config.types import LARGEST, Positive
 from fedrepro.data.datasets.base import LabelledSubset
-from fedrepro.data.partitions import _test_parts
+from fedrepro.data.partitions.base import Clients, disjoint_test_parts, sampled_test_parts
 
 UNIFORM = "uniform"
 
@@ -25,8 +25,7 @@ def _alpha(value: Any) -> Any:
         raise ValueError(f"expected a number above 0 and at most {LARGEST[float]:g}, or '{UNIFORM}'") from None
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     alpha: Annotated[float | Literal["uniform"], BeforeValidator(_alpha)]
     prior: Literal["unit", "classes"] = "unit"
     overlap: bool = False
@@ -53,7 +52,7 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 
 def split_test(params: Params, *arguments) -> list[np.ndarray]:
-    return (_test_parts.sampled_test_parts if params.overlap else _test_parts.disjoint_test_parts)(params, *arguments)
+    return (sampled_test_parts if params.overlap else disjoint_test_parts)(params, *arguments)
 
 
 def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:

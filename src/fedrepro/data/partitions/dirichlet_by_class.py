@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen, Positive
+from fedrepro.config.types import Count, Positive
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions.base import Clients
 
 TRIES = 1000
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     alpha: Positive
     min_size: Count = 10
 

@@ -5,13 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets.base import LabelledSubset
-from fedrepro.data.partitions import _test_parts
+from fedrepro.data.partitions.base import Clients, disjoint_test_parts
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     tests: Literal["dealt", "random"] = "dealt"
 
 
@@ -24,4 +22,4 @@ def split_test(
 ) -> list[np.ndarray]:
     if params.tests == "random":
         return np.array_split(draw.permutation(len(test.labels)), params.clients)
-    return _test_parts.disjoint_test_parts(params, parts, train, test, draw)
+    return disjoint_test_parts(params, parts, train, test, draw)

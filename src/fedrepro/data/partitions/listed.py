@@ -16,7 +16,7 @@ from fedrepro.config.types import Count, Frozen, InputFile, read_input
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets._formats import reading
 from fedrepro.data.datasets.base import LabelledSubset
-from fedrepro.data.partitions import _test_parts
+from fedrepro.data.partitions.base import disjoint_test_parts
 
 PARTS = ("train", "test")
 MAX_BYTES = 1 << 26  # of the file: a line for each of some millions of images
@@ -57,7 +57,7 @@ def split_test(
 ) -> list[np.ndarray]:
     if _listed(params.file)["test"]:
         return _parts(params, "test", test)
-    return _test_parts.disjoint_test_parts(params, parts, train, test, draw)
+    return disjoint_test_parts(params, parts, train, test, draw)
 
 
 def _parts(params: Params, part: str, images: LabelledSubset) -> list[np.ndarray]:

@@ -12,12 +12,11 @@ from typing import Literal
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions.base import Clients
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     totals: Literal["balanced", "unbalanced"] = "balanced"
 
 

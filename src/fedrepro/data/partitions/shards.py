@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
+from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
 from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions.base import Clients
 
 
-class Params(Frozen):
-    clients: Count
+class Params(Clients):
     shards: Count = 2  # per client
 
 

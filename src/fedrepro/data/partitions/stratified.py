@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from fedrepro.config.types import Count, Frozen
 from fedrepro.data.datasets.base import LabelledSubset
+from fedrepro.data.partitions.base import Clients
 
-
-class Params(Frozen):
-    clients: Count
+Params = Clients
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
