@@ -1,5 +1,6 @@
 """Inference beyond one sample's t interval: several panels, equivalence, new runs, many tests."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,6 +63,36 @@ def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: fl
     if error is None:
         return False
     return abs(found.mean - around) + found.quantile(1 - level) * error <= margin + EPSILON
+
+
+@functools.cache
+def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
+    """Return the tolerance that an exact replication meets in a `share` of cases, in standard deviations of a run.
+
+    The reported mean is of `runs` runs, ours of `seeds`: they differ by D ~ N(0, 1/runs + 1/seeds). Our standard deviation S is
+    independent of D, with (seeds - 1) S^2 chi-squared. The result solves P(|D| + t S / sqrt(seeds) <= tolerance) = share, the
+    condition of `is_equivalent`. A single seed has no interval: only |D| counts.
+    """
+    from scipy.integrate import quad  # slow to import
+    from scipy.optimize import brentq
+    from scipy.stats import chi, norm, t
+
+    spread = math.sqrt(1 / runs + 1 / seeds)
+    least = norm.ppf((1 + share) / 2) * spread
+    if seeds == 1:
+        return float(least)
+    found = chi(seeds - 1, scale=1 / math.sqrt(seeds - 1))  # S
+    reach = t.ppf(0.95, seeds - 1) / math.sqrt(seeds)  # half of the 90 % interval, in S
+
+    def excess(tolerance: float) -> float:
+        def given(quantile: float) -> float:  # of S
+            return 2 * norm.cdf((tolerance - reach * found.ppf(quantile)) / spread) - 1
+
+        return quad(given, 0, found.cdf(tolerance / reach))[0] - share
+
+    both = (1 + share) / 2  # each of |D| and S stays below its quantile this often, so both at least in a `share` of cases
+    most = norm.ppf((1 + both) / 2) * spread + reach * found.ppf(both)
+    return float(brentq(excess, least, most, xtol=1e-10))
 
 
 def prediction_half_width(found: Estimate) -> float | None:

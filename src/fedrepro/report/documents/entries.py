@@ -45,11 +45,6 @@ class ArtifactView:
     variants: list["ArtifactView"] = field(default_factory=list)  # shown in a fold below it
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
-        """Its claims, without those on properties of the code."""
-        return [claim for claim in self.claims if not claim["property"]]
-
-    @property
     def kind(self) -> str:
         return "figure" if self.picture else "table"
 

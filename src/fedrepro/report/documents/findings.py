@@ -34,8 +34,12 @@ class Finding:
     record: Mapping[str, Any]  # of verdicts.json
 
     @property
+    def tested(self) -> bool:
+        return self.record["verdict"] in TESTED
+
+    @property
     def answer(self) -> str:
-        return ANSWER_OF[self.record["verdict"]]
+        return ANSWER_OF.get(self.record["verdict"], self.record["verdict"])
 
     @property
     def difference(self) -> str:
@@ -72,8 +76,10 @@ class Finding:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is one of accuracies, which a forest plot can show beside others."""
-        return self.record["half_width"] is not None and self.record["unit"] == POINTS.name
+        """Whether it is one of accuracies, which a forest plot can show beside others: our interval or, if it is not tested,
+        what the paper reports."""
+        shown = "half_width" if self.tested else "reported_number"
+        return self.record[shown] is not None and self.record["unit"] == POINTS.name
 
 
 def plain_word(status: str) -> str:
@@ -81,26 +87,17 @@ def plain_word(status: str) -> str:
     return WORDS[ANSWER_OF[status]] if status in ANSWER_OF else status
 
 
-def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> dict[str, list[Finding]]:
-    """Read the tested headline claims of all scales, by method.
-
-    The first claim over the most panels comes first: it answers whether the method beats FedAvg.
-    """
-    scales = list(scales)
-    verdicts = {(paper, scale): summary.read_verdicts(reports / scale / paper) for paper in papers for scale in scales}
-    return by_method(Finding(*of, record) for of, records in verdicts.items() for record in records)
-
-
-def by_method(verdicts: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Return the tested headline claims among some verdicts, by method, those over the most panels first."""
-    findings: dict[str, list[Finding]] = {}
-    for finding in verdicts:
-        if method := finding.record.get("headline"):
-            findings.setdefault(method, [])
-            if finding.record["verdict"] in TESTED:
-                findings[method].append(finding)
-    for tested_claims in findings.values():
-        tested_claims.sort(key=lambda finding: -finding.record["panels"])
+def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> list[Finding]:
+    """Read the headline claims of all papers: each at the scales that test it, or at the last one if none does."""
+    scales, findings = list(scales), []
+    for paper in papers:
+        of_claim: dict[str, list[Finding]] = {}
+        for scale in scales:
+            for record in summary.read_verdicts(reports / scale / paper):
+                if record["headline"]:
+                    of_claim.setdefault(record["key"], []).append(Finding(paper, scale, record))
+        for found in of_claim.values():
+            findings += [finding for finding in found if finding.tested] or found[-1:]
     return findings
 
 
@@ -172,8 +169,8 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
 
     scales = [scale for scale in scales if (reports / scale).is_dir()]
     findings = collect_findings(reports, papers, scales)
-    tested = [finding for of_method in findings.values() for finding in of_method]
-    picture = _forest.draw([finding for finding in tested if finding.is_difference])
+    tested = [finding for finding in findings if finding.tested]
+    picture = _forest.draw([finding for finding in findings if finding.is_difference])
     (reports / "findings.svg").write_text(picture, encoding="utf-8")
     templates = environment(autoescape=True)
     templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
@@ -183,7 +180,7 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
         grounds=answer_questions(reports, papers, scales),
         ranks=best_ranks(reports, papers, scales),
         registered=summary.count_registered(finding.record for finding in tested),
-        total=len(tested),
+        answers=len(tested),
         findings=findings,
         scales=scales,
         papers=papers,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.findings import TESTED, WORDS, Finding, by_method
+from fedrepro.report.documents.findings import TESTED, WORDS, Finding
 from fedrepro.report.documents.templating import BRACKETS, environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.tables._latex import escape, long_table
@@ -28,14 +28,14 @@ def write(papers: list[PaperContent], folder: Path) -> None:
 
 def _findings(papers: list[PaperContent]) -> str:
     """Return the table of the main claims that were tested; empty if there are none."""
-    verdicts = (Finding(paper.key, paper.scale, record) for paper in papers for record in paper.verdicts)
+    verdicts = [Finding(paper.key, paper.scale, record) for paper in papers for record in paper.verdicts]
     rows: list[list[str]] = []
-    for method, findings in by_method(verdicts).items():
-        for place, finding in enumerate(findings):
-            record = finding.record
+    for finding in verdicts:
+        record = finding.record
+        if record["headline"] and finding.tested:
             panels = f", {record['panels']} panels" if record["panels"] > 1 else ""
             values = [record["reported"], f"{record['ours']}{panels}", f"{finding.word} ({record['verdict']})"]
-            rows.append(["" if place else method, record["claim"], *values])
+            rows.append([record["headline"], record["claim"], *values])
     columns, shares = ["Method", "Claim", "Reported", "Ours", "Verdict"], (0.1, 0.37, 0.12, 0.16, 0.15)
     return long_table(columns, rows, shares, "Main claims tested at this scale.", "tab:findings", "") if rows else ""
 

@@ -17,7 +17,6 @@ from fedrepro.report.verdicts.rules import RULES, UNJUDGED
 from fedrepro.report.verdicts.summary import PAPER, US, claimed_by, tally
 
 Claim = TypeVar("Claim", bound=Mapping[str, str])  # a record of verdicts.json
-BYTES = "bytes_overhead"  # a kind of quantity that follows from the code, whatever is trained
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,8 @@ class PaperView:
 
     @property
     def words(self) -> dict[str, int]:
-        """Plain word -> number of the paper's claims, properties of the code left out."""
-        claims = [claim for claim in claimed_by(self.claims, PAPER) if not claim["property"]]
-        return count_words(claims)
-
-    @property
-    def properties(self) -> list[dict[str, Any]]:
-        """The claims on properties of the code, such as bytes, which no training decides."""
-        return [claim for claim in self.claims if claim["property"]]
+        """Plain word -> number of the paper's claims."""
+        return count_words(claimed_by(self.claims, PAPER))
 
     @property
     def own_words(self) -> dict[str, int]:
@@ -150,8 +143,7 @@ def paper_view(content: PaperContent) -> PaperView:
 
 def claim_details(content: PaperContent, verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a page shows of a claim in addition to its record: the plain word of its verdict, which value was measured,
-    the experiments behind one over several, what was run at a scale that compares directions only, and whether it is about a
-    property of the code."""
+    the experiments behind one over several, and what was run at a scale that compares directions only."""
     claim, results = content.spec.claims[verdict["key"]], content.results.get(verdict["experiment"])
     quantity = claim.scales.get(content.scale, claim.quantity)
     measure = MEASURES[claim.ref.resolved(content.spec.experiments).measure]
@@ -162,7 +154,7 @@ def claim_details(content: PaperContent, verdict: Mapping[str, Any]) -> dict[str
     if results and results.note["compare"] == "direction" and verdict["verdict"] in TESTED:
         panels = [results, *(content.results[name] for name in getattr(quantity, "also", ()))]
         details["ran"] = format_sizes([each.note["training"] for each in panels])
-    return details | {"property": quantity.kind == BYTES}
+    return details
 
 
 def format_sizes(trainings: Sequence[Mapping[str, Any]]) -> str:

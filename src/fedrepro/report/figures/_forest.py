@@ -38,8 +38,8 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     drawing = _layout.new_figure(width, 0.8 + row * len(rows))
     axes = drawing.subplots()
     labels = []
-    for place, tested in enumerate(rows.values()):
-        record = tested[0].record
+    for place, of_claim in enumerate(rows.values()):
+        record, tested = of_claim[0].record, [finding for finding in of_claim if finding.tested]
         if record["reported_number"] is not None:
             axes.plot(100 * record["reported_number"], place, label="in the paper", zorder=2, **REPORTED_STYLE)
         for finding in tested:
@@ -52,8 +52,8 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     limit = None if narrow else _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
-        for place, tested in enumerate(rows.values()):
-            _mark_beyond(axes, place, tested, limit)
+        for place, of_claim in enumerate(rows.values()):
+            _mark_beyond(axes, place, of_claim, limit)
     axes.axvline(0, color="#8a8a8a", linewidth=0.8, zorder=1)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -68,10 +68,11 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     return re.sub(r'(id="|href="#|url\(#)', r"\1main-", text) if narrow else text  # a page may hold one of each
 
 
-def _mark_beyond(axes: Any, place: int, tested: Sequence[Any], limit: float) -> None:
+def _mark_beyond(axes: Any, place: int, of_claim: Sequence[Any], limit: float) -> None:
     """Write a row's numbers that lie beyond the axis at its edge, the paper's in grey, and mark the intervals that it cuts."""
+    tested = [finding for finding in of_claim if finding.tested]
     numbers = [(100 * finding.record["mean"], "", STYLES.get(finding.scale, OTHER_STYLE)[0]) for finding in tested]
-    if (reported := tested[0].record["reported_number"]) is not None:
+    if (reported := of_claim[0].record["reported_number"]) is not None:
         numbers.insert(0, (100 * reported, "paper ", REPORTED_STYLE["color"]))
     for number, (value, label, colour) in enumerate(numbers, 0 if reported is None else -1):
         if abs(value) > limit:  # the paper's above our interval, those of further scales below
@@ -89,7 +90,7 @@ def _mark_beyond(axes: Any, place: int, tested: Sequence[Any], limit: float) -> 
 def _limit(findings: Sequence[Any]) -> float | None:
     """Return how far the axis reaches, in points, if a few differences are so large that the others would look alike."""
     records = [finding.record for finding in findings]
-    reach = [100 * (abs(record["mean"]) + record["half_width"]) for record in records]
+    reach = [100 * (abs(one.record["mean"]) + one.record["half_width"]) for one in findings if one.tested]
     reach += [100 * abs(record["reported_number"]) for record in records if record["reported_number"] is not None]
     reach.sort()
     usual = 1.3 * reach[int(0.85 * (len(reach) - 1))] if reach else 0.0

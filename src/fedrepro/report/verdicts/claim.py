@@ -1,5 +1,6 @@
 """Claims: statements of a paper, or questions of our own, each with the quantity that tests it."""
 
+import math
 from typing import Annotated, Any
 
 from pydantic import FiniteFloat, SerializeAsAny, model_validator
@@ -7,6 +8,7 @@ from pydantic import FiniteFloat, SerializeAsAny, model_validator
 from fedrepro.config.types import Count, Frozen, NonNegative, Number, Positive, parse
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
+from fedrepro.report.inference import replication_tolerance
 from fedrepro.report.inputs.panel import ExperimentRef, MeasureName, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.quantities.base import Expected, Quantity
@@ -28,7 +30,7 @@ class Claim(Frozen):
     reported: Annotated[FiniteFloat | str, Number]
     reported_std: NonNegative | None = None  # standard deviation of the paper's runs, if the paper gives it
     reported_runs: Count | None = None  # number of the paper's runs
-    tolerance: NonNegative = 0
+    tolerance: NonNegative = 0  # computed, see `allowed`, if there is a reported_std
     because: str = ""  # the reason for the tolerance
     least: Positive | None = (
         None  # where only directions are judged: an interval below this part of the reported number contradicts it
@@ -49,6 +51,8 @@ class Claim(Frozen):
             raise ValueError(f"reported: expected {' or '.join(valid)} for {what} (got {self.reported!r})")
         if (self.reported_std is None) != (self.reported_runs is None) or self.reported_runs == 1:
             raise ValueError("reported_std and reported_runs: both, of two runs or more")
+        if self.reported_std is not None and {"tolerance", "because"} & self.model_fields_set:
+            raise ValueError("tolerance, because: computed from reported_std. Leave them out")
         if self.least is not None and (isinstance(self.reported, str) or self.least > self.reported):
             raise ValueError("least: a part of a reported number above 0")
         if any(_subject(quantity) != _subject(self.quantity) for quantity in self.scales.values()):
@@ -65,6 +69,13 @@ class Claim(Frozen):
         """The reported value of a claim that reports no word."""
         assert not isinstance(self.reported, str)
         return self.reported
+
+    def allowed(self, seeds: int) -> float:
+        """Return the distance from the reported number that counts as the same, for a mean over `seeds`: where the paper gives
+        a standard deviation, what an exact replication meets in 95 % of cases, rounded up to 0.01 points."""
+        if self.reported_std is None or self.reported_runs is None:
+            return self.tolerance
+        return math.ceil(1e4 * self.reported_std * replication_tolerance(self.reported_runs, seeds)) / 1e4
 
     @property
     def has_nothing_to_reproduce(self) -> bool:
@@ -99,7 +110,7 @@ class Claim(Frozen):
         for scale, quantity in self.scales.items():
             quantity.check(checker.at("scales", scale), self.ref)
         checker.at("not_testable_at").check_names("scale", self.not_testable_at, checker.scales)
-        if not self.expected and "tolerance" not in self.model_fields_set:
+        if not self.expected and self.reported_std is None and "tolerance" not in self.model_fields_set:
             checker.fail("tolerance: missing. Say how far from the reported number counts as the same")
         if self.tolerance and not self.because:
             checker.fail("because: a tolerance needs its reason")

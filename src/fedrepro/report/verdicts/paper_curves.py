@@ -12,7 +12,7 @@ from fedrepro.report.statistics import EPSILON, Curve
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.rules import decimals
 
-SEED = 0  # stands for the paper's single run
+SEED = 0  # stands for the paper's runs
 
 
 def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted: Mapping[str, Curve]) -> str:
@@ -36,7 +36,7 @@ def contradiction(experiments: Mapping[str, DisplayOptions], claim: Claim, plott
     if claim.expected:
         agrees = all(contrast.mean * claim.expected.sign > EPSILON for contrast in quantity.contrasts(view))
     else:
-        agrees = abs(value - claim.reported_number) <= claim.tolerance + EPSILON
+        agrees = abs(value - claim.reported_number) <= claim.allowed(claim.reported_runs or 1) + EPSILON
     return "" if agrees else quantity.unit(view.measure).format(value, decimals(claim, view.measure))
 
 

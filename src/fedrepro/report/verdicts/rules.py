@@ -204,8 +204,9 @@ def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
 
 
 def _judge_number(claim: Claim, ours: Estimate, measure: Measure) -> Judged:
-    gap = distance_text(claim, abs(ours.mean - claim.reported_number), measure)
-    distance = [make_reason(ReasonKind.DISTANCE, gap=gap, allowed=distance_text(claim, claim.tolerance, measure))]
+    distances = {"gap": abs(ours.mean - claim.reported_number), "allowed": claim.allowed(ours.n)}
+    texts = {name: distance_text(claim, distance, measure, ours.n) for name, distance in distances.items()}
+    distance = [make_reason(ReasonKind.DISTANCE, **texts)]
     if ours.n == 1:
         return Status.UNDECIDED, distance + _one_seed_reasons(1)
     judge = _judge_difference if claim.quantity.contrast and claim.reported != 0 else _judge_level
@@ -224,16 +225,16 @@ def _point_decimals(value: float, *options: int) -> int:
     return next((digits for digits in options if math.isclose(round(100 * value, digits), 100 * value)), options[-1])
 
 
-def distance_text(claim: Claim, value: float, measure: Measure) -> str:
-    """Format a distance from the reported value. It has at least the decimals of the tolerance, so that rounding never makes a
-    distance look allowed that is not."""
-    digits = max(decimals(claim, measure), _point_decimals(claim.tolerance, 1, 2, 3))
+def distance_text(claim: Claim, value: float, measure: Measure, seeds: int) -> str:
+    """Format a distance of a mean over `seeds` from the reported value. It has at least the decimals of the tolerance, so that
+    rounding never makes a distance look allowed that is not."""
+    digits = max(decimals(claim, measure), _point_decimals(claim.allowed(seeds), 1, 2, 3))
     return claim.quantity.unit(measure).format_distance(value, digits)
 
 
 def _judge_difference(claim: Claim, ours: Estimate) -> Judged:
     """Judge a reported difference other than zero: first its sign, then its size."""
-    reported, tolerance, side = claim.reported_number, claim.tolerance, ours.side()
+    reported, tolerance, side = claim.reported_number, claim.allowed(ours.n), ours.side()
     if side == 0:
         if _is_outside(claim, ours):
             return Status.NOT, [make_reason(ReasonKind.NONE_AS_LARGE)]
@@ -257,7 +258,7 @@ def _power_reason(claim: Claim, ours: Estimate) -> Reason:
 
 
 def _judge_level(claim: Claim, ours: Estimate) -> Judged:
-    if is_equivalent(ours, claim.tolerance, around=claim.reported_number):
+    if is_equivalent(ours, claim.allowed(ours.n), around=claim.reported_number):
         return Status.REPRODUCED, []
     if _is_outside(claim, ours):
         return Status.NOT, []
@@ -273,7 +274,7 @@ def _is_outside(claim: Claim, ours: Estimate) -> bool:
         reach = welch_half_width(ours, claim.reported_std, claim.reported_runs)
     else:
         reach = prediction_half_width(ours)
-    return reach is not None and abs(ours.mean - claim.reported_number) > claim.tolerance + reach + EPSILON
+    return reach is not None and abs(ours.mean - claim.reported_number) > claim.allowed(ours.n) + reach + EPSILON
 
 
 def _one_seed_reasons(seeds: int) -> list[Reason]:
