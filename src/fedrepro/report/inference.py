@@ -74,7 +74,7 @@ def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
     condition of `is_equivalent`. A single seed has no interval: only |D| counts.
     """
     from scipy.integrate import quad  # slow to import
-    from scipy.optimize import brentq
+    from scipy.optimize import root_scalar
     from scipy.stats import chi, norm, t
 
     spread = math.sqrt(1 / runs + 1 / seeds)
@@ -86,13 +86,13 @@ def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
 
     def excess(tolerance: float) -> float:
         def given(quantile: float) -> float:  # of S
-            return 2 * norm.cdf((tolerance - reach * found.ppf(quantile)) / spread) - 1
+            return float(2 * norm.cdf((tolerance - reach * found.ppf(quantile)) / spread) - 1)
 
         return quad(given, 0, found.cdf(tolerance / reach))[0] - share
 
     both = (1 + share) / 2  # each of |D| and S stays below its quantile this often, so both at least in a `share` of cases
     most = norm.ppf((1 + both) / 2) * spread + reach * found.ppf(both)
-    return float(brentq(excess, least, most, xtol=1e-10))
+    return float(root_scalar(excess, bracket=(least, most), xtol=1e-10).root)
 
 
 def prediction_half_width(found: Estimate) -> float | None:

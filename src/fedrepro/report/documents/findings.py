@@ -39,7 +39,7 @@ class Finding:
 
     @property
     def answer(self) -> str:
-        return ANSWER_OF.get(self.record["verdict"], self.record["verdict"])
+        return ANSWER_OF[self.record["verdict"]] if self.tested else str(self.record["verdict"])
 
     @property
     def difference(self) -> str:
@@ -50,7 +50,7 @@ class Finding:
     def word(self) -> str:
         """The plain word; at a scale that compares directions only, it says so."""
         direction = self.record["verdict"] in (Status.AGREES, Status.DISAGREES)
-        return f"direction {WORDS[self.answer]}" if direction else WORDS[self.answer]
+        return f"direction {WORDS[self.answer]}" if direction else plain_word(self.record["verdict"])
 
     @property
     def significant(self) -> bool:

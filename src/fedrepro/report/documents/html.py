@@ -72,7 +72,7 @@ def write(papers: list[PaperContent], folder: Path, scales: Mapping[str, Collect
     for content, paper in zip(papers, views, strict=True):
         curves.write(content, folder / paper.key)
         main = [finding for finding in paper.main_findings if finding.is_difference]
-        rest = paper.differences if len(paper.differences) > len(main) else []
+        rest = paper.differences if any(not finding.record["headline"] for finding in paper.differences) else []
         forests = {"main_forest": _draw_forest(main, narrow=True), "forest": _draw_forest(rest)}
         own = shared | {"paper": paper, "charts": curves.charts(content)} | forests
         own["scales"] = [name for name, keys in scales.items() if paper.key in keys]

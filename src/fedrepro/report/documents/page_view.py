@@ -104,7 +104,8 @@ class PaperView:
 
     @property
     def main_findings(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.record["headline"]]
+        """The claims of the abstract, tested or not."""
+        return [Finding(self.key, self.scale, verdict) for verdict in self.verdicts if verdict["headline"]]
 
     @property
     def contradicted(self) -> list[Finding]:
