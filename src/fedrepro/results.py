@@ -231,7 +231,7 @@ def _is_outdated(path: Path, paper: str) -> bool:
     top = repository_root() / "results"
     files = [
         file
-        for where in ("kept/{}/*", "runs/{}/*/summary.json", "runs/{}/*/*-*.json")
+        for where in ("kept/{}.jsonl", "runs/{}/*/record.json", "runs/{}/*/*-*.json")
         for file in top.glob(where.format(paper))
     ]
     return not path.exists() or any(file.stat().st_mtime > path.stat().st_mtime for file in files)

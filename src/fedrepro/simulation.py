@@ -23,7 +23,7 @@ from fedrepro.data.datasets import Dataset, _prepared
 from fedrepro.data.partitions import Partition
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import Outputs
-from fedrepro.runs import integrity
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths, repository_root
 from fedrepro.runs.run import Row
 from fedrepro.training import checkpoint, devices, runner
@@ -245,7 +245,7 @@ def load_run(paper: str, experiment: str, series: str, seed: int = 0, scale: str
     if not path.exists():
         remedy = f"Set use_kept_results: false in params.yaml and train the run: fedrepro train {experiment} --scale {scale}"
         raise UserError(f"{path}: the weights are not here. {remedy}")
-    record = integrity.load_config(path.parent)
+    record = records.load(path.parent)
     config = parse(RunConfig, record["config"], str(path.parent))
     paths = Paths(data=root / "data")
     dataset = runner.provide_dataset(config.dataset, paths, data_mirror(None))

@@ -32,10 +32,11 @@ import yaml
 from fedrepro.cli import main
 from fedrepro.config import strict_yaml
 from fedrepro.core import provenance
-from fedrepro.core.files import MACHINE, json_text
+from fedrepro.core.files import MACHINE
 from fedrepro.data.datasets import SOURCES, _download
 from fedrepro.data.datasets.source import File
 from fedrepro.experiments.workflow import Workflow
+from fedrepro.runs import records
 from support import settings
 from support.files import IMAGES, md5, mnist_files
 from tests.campaigns import cases
@@ -48,7 +49,7 @@ SERIES = {"FedAvg": {"name": "fedavg"}, "Prox": None, "SCAFFOLD": {"name": "scaf
 STUDIES = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}, "activations": {"every": 1}}
 LARGEST = 1 << 20  # bytes that a download may have in a case
 FILES = ("params.yaml", *(f"workflow/papers/p/{name}.yaml" for name in ("experiments", "scales", "artifacts", "claims")))
-RUNS, SHELF = "results/runs/p/*", "results/kept/p"
+RUNS, SHELF = "results/runs/p/*", "results/kept/p.jsonl"
 Work = Callable[[], int]
 
 
@@ -113,7 +114,7 @@ def results(tree: Path) -> dict[str, tuple]:
 
 
 def _over(path: Path, tree: Path) -> bool:
-    return tree.joinpath(*path.parts[len(tree.parts) :][:4], "summary.json").is_file()
+    return tree.joinpath(*path.parts[len(tree.parts) :][:4], "record.json").is_file()
 
 
 def names(scene: Scene) -> Iterator[tuple[Work, str]]:
@@ -215,9 +216,9 @@ def commits(scene: Scene) -> Iterator[tuple[Work, str]]:
         yield lambda: outside(scene, name), f"FEDREPRO_COMMIT, {what}"
         yield lambda: main.main(["keep"]), f"FEDREPRO_COMMIT, {what}, keep"
         return
-    path = scene.path(f"{RUNS}/environment.json") if draw.random() < 0.6 else scene.path(f"{RUNS}/*-*.json")
+    path = scene.path(f"{RUNS}/record.json") if draw.random() < 0.6 else scene.path(f"{RUNS}/*-*.json")
     values = json.loads(path.read_text(encoding="utf-8"))
-    values.get("environment", values)["commit"] = name
+    values["environment"]["commit"] = name
     _rewrite(path, values, draw)
     command = draw.choice(["keep", "keep", "list", "store", "gather"])
     what += f" in {path.name}, {command}"
@@ -236,15 +237,13 @@ def _rewrite(path: Path, values: dict[str, Any], draw: random.Random) -> None:
     """With a seal that fits, as somebody would who knows of it, or without."""
     values.pop("seal", None)
     path.unlink()  # which may be a link to another
-    path.write_text(json_text(values) if draw.random() < 0.5 else json.dumps(values), encoding="utf-8")
+    records.write(path, values) if draw.random() < 0.5 else path.write_text(json.dumps(values), encoding="utf-8")
 
 
 PLACES = (
-    *(f"{RUNS}/{name}" for name in ("metrics.csv", "summary.json", "config.json", "environment.json", "timing.json",
-    "log.txt")),
-    *(f"{RUNS}/model.*", f"{RUNS}/*-*.csv", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*"),
-    *("results", "results/runs", "results/runs/p", RUNS, RUNS, "results/kept", SHELF, f"{SHELF}/*", f"{SHELF}/*",
-    "results/kept/SHA256SUMS"),
+    *(f"{RUNS}/{name}" for name in ("record.json", "begun.json", "log.txt")),
+    *(f"{RUNS}/model.*", f"{RUNS}/*-*.json", f"{RUNS}/snapshots", f"{RUNS}/snapshots/*"),
+    *("results", "results/runs", "results/runs/p", RUNS, RUNS, "results/kept", SHELF, SHELF, SHELF),
     *("results/stored", "results/stored/p", "results/stored/p/*", "results/stored/p/*/*", "data", "data/prepared",
     "data/prepared/*"),
     *("data/prepared/*/*", "data/partitions", "data/partitions/*", "data/raw", "data/raw/*", "data/raw/*/*"),
@@ -255,9 +254,8 @@ DISKS = (  # folders that a user may have put on another disk: new files come to
 )
 ADDED = (
     *("results/runs/q", "results/runs/q/run", "results/runs/p/more", "results/runs/.part", "results/stored/q",
-    "results/kept/q", "results/kept/p/more"),
-    *(f"results/runs/p/.x.json.{MACHINE}-4194303.part", f"results/kept/.x.{MACHINE}-4194303.part",
-    f"results/kept/SHA256SUMS.{MACHINE}-4194303.part"),
+    "results/kept/q.jsonl", "results/kept/more"),
+    *(f"results/runs/p/.x.json.{MACHINE}-4194303.part", f"results/kept/.p.jsonl.{MACHINE}-4194303.part"),
     *(f"data/partitions/.x.npz.{MACHINE}-4194303.part", "data/partitions/x.npz", "data/partitions/x.png", "results/.kept.lock",
     ".snakemake"),
     *("data/raw/.digits.fetch.lock", "data/prepared/.digits.lock", "data/prepared/.digits.part", "operations.json",
@@ -265,7 +263,7 @@ ADDED = (
     "{run}/snapshots/round-9.safetensors", "{run}/snapshots/round-9.clients", "{run}/checkpoint.safetensors",
     "{run}/checkpoint.clients",
     "{run}/progress.json", "{run}/newcomers-0.begun", "{run}/tsne-0.json", "{run}/.x.part",
-    "{run}/.summary.json.{machine}-4194303.part",
+    "{run}/.record.json.{machine}-4194303.part",
 )  # fmt: skip
 
 
@@ -301,8 +299,8 @@ def links(scene: Scene) -> Iterator[tuple[Work, str]]:
     scene.elsewhere = path.is_symlink() and name in DISKS
     if draw.random() < 0.5:  # something is to be done
         for run in scene.tree.glob(RUNS):
-            if not run.is_symlink() and draw.random() < 0.7 and (run / "summary.json").is_file():
-                (run / "summary.json").unlink()
+            if not run.is_symlink() and draw.random() < 0.7 and (run / "record.json").is_file():
+                (run / "record.json").unlink()
                 for made in run.glob("model.*"):  # from a checkpoint, or from the beginning
                     other = made.with_name(made.name.replace("model", draw.choice(["checkpoint", "moved"])))
                     if not os.path.lexists(other):
@@ -500,11 +498,10 @@ def downloads(scene: Scene) -> Iterator[tuple[Work, str]]:
 
 
 def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
-    """An edit of what is kept, in half of the cases by somebody who updates its checksum too."""
+    """An edit of what is kept, but for lines that go, which only git notices."""
     draw = scene.draw
-    sums = scene.tree / "results/kept/SHA256SUMS"
-    kind = draw.choice(["digit", "digit", "extra", "row", "rows", "twice", "column", "sum", "sums", "gone", "added"])
-    path = scene.path(f"{SHELF}/*")
+    kind = draw.choice(["digit", "digit", "extra", "rows", "twice", "column", "seal", "added"])
+    path = scene.tree / SHELF
     text = path.read_text(encoding="utf-8")
     rows = text.splitlines(keepends=True)
     at = draw.randrange(len(rows))
@@ -512,27 +509,20 @@ def tampered(scene: Scene) -> Iterator[tuple[Work, str]]:
         at = draw.choice([at for at, letter in enumerate(text) if letter.isdigit()])
         other = str((int(text[at]) + draw.randint(1, 9)) % 10) if kind == "digit" else f"{text[at]}0"
         rows = [text[:at], other, text[at + 1 :]]
-    elif kind == "row":
-        rows.pop(at)
     elif kind == "rows":
-        rows = rows[:1] + rows[:0:-1]
+        rows.reverse()
     elif kind == "twice":
         rows.insert(at, rows[at])
     elif kind == "column":
-        rows = [row.replace("\n", ",1\n") for row in rows]
-    elif kind in ("sum", "sums"):
-        path, rows = sums, sums.read_text(encoding="utf-8").splitlines(keepends=True)
-        at = draw.randrange(len(rows))
-        wrong = "".join(draw.choices("0123456789abcdef", k=64)) + rows[at][64:]
-        rows[at : at + (kind == "sum")] = draw.choice([[wrong], [], ["x\n"], [rows[at][:60]], ["\0\n"]])
+        rows[at] = rows[at].replace("]", ", 1]", 1)
+    elif kind == "seal":
+        wrong = "".join(draw.choices("0123456789abcdef", k=64)).join((rows[at][:10], rows[at][74:]))
+        rows[at] = draw.choice([wrong, "x\n", rows[at][:60] + "\n", "\0\n"])
     elif kind == "added":
-        path = scene.tree / "results/kept" / draw.choice(["p/another.csv", "q/runs.jsonl", "p/studies.csv"])
-        path.parent.mkdir(exist_ok=True)
+        path = scene.tree / "results/kept" / draw.choice(["another.csv", "q.jsonl", "studies.csv"])
     path.write_text("".join(rows), encoding="utf-8")
-    if kind == "gone":
-        path.unlink()
     command = draw.choice(["gather", "gather", "gather", "list", "plan", "keep"])
-    scene.named = {path.name, sums.name, "runs.jsonl", "metrics.csv", "studies.csv", "environments.json"}
+    scene.named = {path.name}
     yield (
         gathered if command == "gather" else (lambda: main.main([command])),
         f"{kind} in {path.relative_to(scene.tree)}, {command}",
@@ -586,8 +576,7 @@ def configurations(scene: Scene) -> Iterator[tuple[Work, str]]:
         code = main.main(list(words))
         if words == ("train",):
             assert code == 0, "nothing is wrong with a run because of git"
-            found = {path.name: path.read_bytes() for path in Path("results/runs/p").glob("*/metrics.csv")}
-            found |= {path.parent.name: path.read_bytes() for path in Path("results/runs/p").glob("*/metrics.csv")}
+            found = _numbers(Path())
             assert {name: scene.metrics[name] for name in found if name in scene.metrics} == scene.metrics
         return code
 
@@ -605,6 +594,11 @@ TOPICS: dict[str, tuple[str, Callable[[Scene], Iterator[tuple[Work, str]]]]] = {
     "tampered": ("kept", tampered),
     "git": ("fresh", configurations),
 }
+
+
+def _numbers(tree: Path) -> dict[str, str]:
+    """The digest of each finished run's numbers."""
+    return {path.parent.name: records.load(path.parent)["metrics"] for path in tree.glob(f"{RUNS}/record.json")}
 
 
 def repository(folder: Path) -> Path:
@@ -640,7 +634,7 @@ class Attacks:
         with contextlib.chdir(trained), contextlib.redirect_stdout(io.StringIO()):
             main.main(["train", "--budget", "0s"])  # remembers the digests of code
         self.well(trained, lambda: main.main(["train"]))
-        self.metrics = {path.parent.name: path.read_bytes() for path in trained.glob(f"{RUNS}/metrics.csv")}
+        self.metrics = _numbers(trained)
         shutil.copytree(trained, fresh, ignore=shutil.ignore_patterns("runs"))
         (fresh / "results").mkdir(exist_ok=True)
         shutil.copytree(trained, kept)
@@ -687,7 +681,7 @@ class Attacks:
         shutil.copytree(run, scene.precious, dirs_exist_ok=True)
         for name in ("doc.txt", "sub/doc.txt", f".x.{MACHINE}-4194303.part", "x.npz", "meta.json",
         "checkpoint.clients/0-1.safetensors",
-                     "round-9.safetensors", "snapshots/round-9.clients/0-8.safetensors", "SHA256SUMS", "log.txt",
+                     "round-9.safetensors", "snapshots/round-9.clients/0-8.safetensors", "log.txt",
                      "runs.json"):  # fmt: skip
             path = scene.precious / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -711,9 +705,9 @@ class Attacks:
         if other := [name for name in _different(beside, after) if name in beside or not scene.elsewhere]:
             raise Failed(f"{topic}: {what}: written or deleted beside the working tree: {other}\n{ended.text[-2000:]}")
         left = results(scene.tree)
-        kept = left.get("kept/p/runs.jsonl", (0, b""))[1].decode(errors="replace")
-        shelf = set(re.findall(r'^{"run": "([^"]+)"', kept, re.MULTILINE))
-        lost = [name for name in _different(ours, left) if name in ours and name != "kept/SHA256SUMS"]
+        kept = left.get("kept/p.jsonl", (0, b""))[1].decode(errors="replace")
+        shelf = set(re.findall(r'^{"seal": "[^"]*", "run": "([^"]+)"', kept, re.MULTILINE))
+        lost = [name for name in _different(ours, left) if name in ours]
         if lost := [name for name in lost if name in left or name.startswith("kept/") or Path(name).parts[2] not in shelf]:
             raise Failed(f"{topic}: {what}: lost or changed: {lost}\n{ended.text[-2000:]}")
         if topic == "tampered":

@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import importlib
 import io
+import json
 import logging
 import os
 import random
@@ -22,10 +23,11 @@ from typing import NamedTuple
 
 from fedrepro.cli import main
 from fedrepro.core.errors import UserError
+from support.experiments import without_times
 from support.settings import write
 
 MEMORY = 24 << 30  # bytes of addresses that a command may ask for
-FREE = ("log.txt", "timing.json", "operations.json")  # of a run: these may differ between two
+FREE = ("log.txt", "begun.json", "operations.json")  # of a run: these may differ between two
 
 
 class Failed(Exception):
@@ -130,7 +132,8 @@ def contents(*folders: Path) -> dict[str, bytes]:
     for folder in folders:
         for path in folder.rglob("*"):
             if path.is_file() and path.name not in FREE and not path.name.endswith(".lock"):
-                found[f"{folder.name}/{path.relative_to(folder)}"] = path.read_bytes()
+                record = json.dumps(without_times(path.parent)).encode() if path.name == "record.json" else path.read_bytes()
+                found[f"{folder.name}/{path.relative_to(folder)}"] = record
     return found
 
 

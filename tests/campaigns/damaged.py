@@ -21,7 +21,7 @@ from fedrepro.config.params import read_params
 from fedrepro.core.files import write_json
 from fedrepro.data import datasets
 from fedrepro.experiments import plan, study_plan
-from fedrepro.runs import gather
+from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from support.files import CIFAR10_ARCHIVE, cifar10_files, declare, idx_bytes, mnist_files, tar_gz, write_all
 from support.settings import fig, write
@@ -126,30 +126,28 @@ class Damage:
             (run / "model.safetensors").rename(run / "checkpoint.safetensors")
             if (run / "model.clients").exists():
                 (run / "model.clients").rename(run / "checkpoint.clients")
-            for name in ("summary.json", *(path.name for path in run.glob("newcomers-*"))):
+            for name in ("record.json", *(path.name for path in run.glob("newcomers-*"))):
                 (run / name).unlink()
         shutil.copytree(whole, fresh, ignore=shutil.ignore_patterns("results"))
         shutil.copytree(whole, waiting)
         for note in waiting.glob("results/runs/p/*/newcomers-*.json"):
-            rows = note.with_suffix(".csv").read_text(encoding="utf-8").splitlines()[1:]
-            partial = {"run": note.parent.name, "rows": [row.split(",") for row in rows if row.startswith("0,")]}
-            write_json(note.with_suffix(".begun"), partial)
-            note.with_suffix(".csv").unlink()
+            rows = [list(row.values()) for row in records.rows(records.load_study(note)["columns"])]
+            write_json(note.with_suffix(".begun"), {"run": note.parent.name, "rows": [row for row in rows if row[0] == "0"]})
             note.unlink()
         shutil.copytree(whole, kept)
         self.done(kept, lambda: main.main(["keep"]))
         shutil.rmtree(kept / "results/runs")
         mirror(archives / "mirror")
-        run, shelf = "results/runs/p/*/", "results/kept/p/"
+        run = "results/runs/p/*/"
         self.kinds = [  # where, which files, what reads them, and what comes out
             (fresh, ["data/prepared/*/*"], trained, "results"),
             (fresh, ["data/partitions/*.npz"], trained, "results"),
             (begun, [f"{run}checkpoint.safetensors", f"{run}checkpoint.clients/*"], trained, "results"),
-            (waiting, [f"{run}newcomers-*.begun", f"{run}model.safetensors", f"{run}environment.json"], trained, "results"),
-            (whole, [f"{run}metrics.csv"], gathered, "out"),
-            (whole, [f"{run}summary.json"], gathered, "out"),
-            (whole, [f"{run}newcomers-*", f"{run}config.json", f"{run}environment.json"], gathered, "out"),
-            (kept, [f"{shelf}*"], gathered, "out"),
+            (waiting, [f"{run}newcomers-*.begun", f"{run}model.safetensors", f"{run}record.json"], trained, "results"),
+            (begun, [f"{run}begun.json"], trained, "results"),
+            (whole, [f"{run}record.json"], gathered, "out"),
+            (whole, [f"{run}newcomers-*"], gathered, "out"),
+            (kept, ["results/kept/*"], gathered, "out"),
             (fresh, ["runs.json"], listed, "results"),
             (archives, ["mirror/**/*z*"], identified, "out"),
         ]

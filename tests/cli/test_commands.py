@@ -1,6 +1,5 @@
 """The command line: a mistake is one message with exit code 2; a tiny federation is planned, trained, kept and pruned."""
 
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan_experiments
 from fedrepro.experiments.workflow import Workflow
-from fedrepro.runs import kept
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from support import settings
 from support.checkout import ROOT
@@ -235,7 +234,7 @@ def ready(tmp_path_factory) -> Path:
         patch.delenv("FEDREPRO_DATA_MIRROR", raising=False)
         patch.chdir(folder)
         assert main.main(["train", "--budget", "0s"]) == 3
-        assert not list(folder.glob("results/runs/p/*/summary.json"))
+        assert not list(folder.glob("results/runs/p/*/record.json"))
         assert main.main(["train"]) == 0
     return folder
 
@@ -248,9 +247,9 @@ def test_train_trains(ready):
     runs = sorted((ready / "results" / "runs" / "p").iterdir())
     assert [re.sub("-[0-9a-f]{10}$", "", run.name) for run in runs] == ["digits-fedavg-s0", "digits-fedprox-s0"]
     for run in runs:
-        summary = json.loads((run / "summary.json").read_text())
-        assert (summary["status"], summary["rounds"]) == ("finished", 2) and 0 <= summary["final"]["test_accuracy"] <= 1
-        assert len((run / "metrics.csv").read_text().splitlines()) == 4
+        record = records.load(run)
+        assert (record["status"], record["rounds"]) == ("finished", 2) and 0 <= record["final"]["test_accuracy"] <= 1
+        assert record["columns"]["round"] == [0, 1, 2]
     assert len(list((ready / "data" / "partitions").glob("*.npz"))) == 1  # the two share it
 
 
@@ -290,7 +289,7 @@ def test_plan_and_export(ready, monkeypatch, capsys, tmp_path):
     assert main.main([*training, "--part", "2/2"]) == 0 and not (tmp_path / "results" / "runs").exists()
     assert main.main([*training, "--part", "1/2"]) == 0
     (run,) = (tmp_path / "results" / "runs" / "p").iterdir()
-    assert json.loads((run / "summary.json").read_text())["rounds"] == 1
+    assert records.load(run)["rounds"] == 1
     assert main.main(["plan", "--params", str(params), "--results", results]) == 0
     assert re.search(r"p/fig +0 of 1 ", capsys.readouterr().out)
     (tmp_path / "file").write_text("")  # where nothing can be written
@@ -302,7 +301,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path / "copy")
     assert main.main(["keep"]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
-    assert sorted(lines) == [f"p {run}" for run in kept.load_runs(Path("results/kept/p"))] and len(lines) == 2
+    assert sorted(lines) == [f"p {run}" for run in records.load_kept(Paths().kept("p"))] and len(lines) == 2
     assert last == "kept 2 runs; 2 of 2 runs are finished"
     assert main.main(["keep"]) == 0
     assert capsys.readouterr().out == "nothing to keep: 2 of 2 runs are finished, 2 of them kept before\n"
@@ -316,7 +315,7 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert main.main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.splitlines() == [line.replace("would delete", "deleted") for line in lines]
     assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
-    assert not any(Path("results/runs/p").iterdir()) and len(kept.load_runs(Path("results/kept/p"))) == 2
+    assert not any(Path("results/runs/p").iterdir()) and len(records.load_kept(Paths().kept("p"))) == 2
 
 
 @pytest.fixture
@@ -370,8 +369,8 @@ def test_what_the_list_names_can_be_asked_for(monkeypatch):
 
 def test_a_list_says_what_is_kept_of_other_data(paper, capsys):
     runs = plan_experiments(read_params(paper / "params.yaml"), Paths())["p"]["fig"].runs
-    record = runs[0].config_record() | {"data": "other pixels"}
-    finish(replace(runs[0], folder=Paths().kept("p") / f"a-{kept.run_hash(record)}", data="other pixels"))
+    asked = runs[0].config_record() | {"data": "other pixels"}
+    finish(replace(runs[0], folder=Paths().kept("p") / f"a-{records.run_hash(asked)}", data="other pixels"))
     assert main.main(["list"]) == 0
     output = capsys.readouterr().out
     assert output.count("not run, 1 kept of other data ") == 2 and "report_only=true reports what is kept" in output

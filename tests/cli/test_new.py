@@ -113,7 +113,7 @@ def test_a_paper_is_trained_and_drawn_at_scale_quick(tree, capsys):
     after = (tree / "params.yaml").read_text()
     assert after.replace(", mine]", "]").replace("[mine]", "[]") == before and after.count("mine]") == 4
     assert main.main(["train", "mine", "--device", "cpu"]) == 0
-    assert len(list(tree.glob("results/runs/*/*/summary.json"))) == 4
+    assert len(list(tree.glob("results/runs/*/*/record.json"))) == 4
     params, paths, folder = read_params(), Paths(), Path("reports/quick/mine")
     spec = paper.read_paper("mine", params)
     gather(reports.result_sources("mine", "fig1", params, paths), folder / "data")

@@ -37,7 +37,7 @@ def record(message: str = "", level: int = logging.INFO, **extra) -> logging.Log
 
 
 def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> cost.PendingWork:
-    return cost.PendingWork(name, "p/fig", f"fig {name}", folder / name / "summary.json", Cost(1, 1, 1e12, seconds), studies)
+    return cost.PendingWork(name, "p/fig", f"fig {name}", folder / name / "record.json", Cost(1, 1, 1e12, seconds), studies)
 
 
 def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
@@ -48,7 +48,7 @@ def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
 
 def finish(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "summary.json").write_text("{}")
+    (folder / "record.json").write_text("{}")
 
 
 class Clock:
@@ -486,7 +486,7 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     statuses = ["not run", "reproduced", "not run", "partly"]
     (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
     folder, verdicts = tmp_path / "quick", f"{tables}/verdicts.json"
-    made = ["results/runs/p/a/summary.json", "results/runs/p/a/newcomers-1.json", verdicts]
+    made = ["results/runs/p/a/record.json", "results/runs/p/a/newcomers-1.json", verdicts]
     lines = summary.closing_message([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
     assert lines == [
         "Done in 3 min: 1 run trained, 1 study made.",

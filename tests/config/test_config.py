@@ -13,7 +13,7 @@ from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunC
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
-from fedrepro.runs import kept
+from fedrepro.runs import records
 from support.checkout import ROOT
 from support.federation import PLAIN, config
 
@@ -131,9 +131,9 @@ def test_a_scaling_without_moments_of_its_own_is_a_plain_name(scaling):
 
 def test_kept_runs_are_read_as_they_were_written():
     """Their data sets are still plain names."""
-    stored = kept.load_all(ROOT / "results" / "kept")
+    stored = [records.load_kept(path) for path in (ROOT / "results" / "kept").iterdir()]
     assert stored
-    for name, record in (item for paper in stored.values() for item in paper.runs.items()):
+    for name, record in (item for paper in stored for item in paper.items()):
         values = record["config"]
         assert resolve(parse(RunConfig, values, name)).model_dump(mode="json")["dataset"] == values["dataset"]
 

@@ -167,7 +167,7 @@ def test_report_digest(package):
     """Of whatever makes artifacts from results, a remark included; a training is none of it. A heat map's counts its code."""
     counted = ("report/verdicts/rules.py", "report/quantities/base.py", "report/figures/curves.py", "report/tables/base.py")
     counted += ("core/formatting.py", "core/metrics.py", "data/source_label.py", "results.py")
-    counted += ("runs/gather.py", "runs/integrity.py", "runs/kept.py", "runs/reasons.py")
+    counted += ("runs/gather.py", "runs/reasons.py", "runs/records.py")
     counted += ("report/templates/_base.html.j2", "report/templates/filter.js")
     maps = ("report/figures/_layout.py", "report/figures/_partition_heatmap.py")
 

@@ -26,7 +26,7 @@ from fedrepro.data import datasets
 from fedrepro.data.datasets import SOURCES, _fetch, _formats, _image_folders, digits, kaggle, synthetic
 from fedrepro.data.datasets.source import Contents, DataSource, File
 from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, format_label, parse_label
-from fedrepro.runs import kept
+from fedrepro.runs import records
 from support.checkout import ROOT
 from support.files import (
     CIFAR10_ARCHIVE,
@@ -197,8 +197,8 @@ def test_a_drawn_set_with_options(tmp_path):
 
 def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
     """Only of small sets: the large ones take seconds to draw."""
-    records = kept.load_runs(ROOT / "results/kept/fedmax")
-    choices = {record["data"]: record["config"]["dataset"] for run, record in records.items() if run.startswith("synthetic-")}
+    runs = records.load_kept(ROOT / "results/kept/fedmax.jsonl")
+    choices = {record["data"]: record["config"]["dataset"] for run, record in runs.items() if run.startswith("synthetic-")}
     identities = {datasets.key(choice): data for data, choice in choices.items()}
     assert len(identities) == 3
     for params, checksum in synthetic.CHECKSUMS.items():

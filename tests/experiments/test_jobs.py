@@ -14,7 +14,7 @@ from fedrepro.experiments import cost_model
 from fedrepro.experiments.jobs import MIN_JOB_SECONDS, Job, WorkItem, makespan, pack, read_jobs, write_jobs
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import resnet50
-from fedrepro.runs import kept
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest, run_id
 from fedrepro.training import run as engine
@@ -68,7 +68,7 @@ def test_packing_examples(costs, least, jobs):
 
 
 def pieces(folder: Path, count: int) -> list[WorkItem[float]]:
-    return [WorkItem("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "summary.json") for i in range(count)]
+    return [WorkItem("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "record.json") for i in range(count)]
 
 
 def finish(piece: WorkItem) -> None:
@@ -109,7 +109,7 @@ def test_job_names_are_unique(tmp_path):
 @pytest.mark.parametrize("label", ["\N{CJK UNIFIED IDEOGRAPH-5B66}" * 300, "l" * 300])
 def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
     """By bytes: a file name has 255 at most. Labels with the same beginning give different jobs."""
-    known = [WorkItem("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(2)]
+    known = [WorkItem("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "record.json") for i in range(2)]
     names = {job.name for job in write_jobs(known, float, 2, tmp_path / "packed")}
     assert len(names) == 2 and max(len(name.encode()) for name in names) < 160
 
@@ -117,7 +117,7 @@ def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
 @pytest.mark.parametrize(("mixed", "least"), [(0, 1), (0, 2), (0, 16), (4, 2)])
 def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
     """A single requested figure trains its runs alone; together the experiments have work for all cores."""
-    known = [WorkItem(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "summary.json") for i in range(20)]
+    known = [WorkItem(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "record.json") for i in range(20)]
     names = {f"p_fig{i}" for i in range(mixed)}
     jobs = write_jobs(known, float, least, tmp_path / "packed", names)
     assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
@@ -133,7 +133,7 @@ def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
 ])  # fmt: skip
 def test_items_with_one_step_cache_key_share_a_job(tmp_path, alike, seconds, least, sizes):
     """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
-    known = [WorkItem("p_fig", f"{i}", i, tmp_path / f"run{i}" / "summary.json", f"series {i // alike}") for i in range(12)]
+    known = [WorkItem("p_fig", f"{i}", i, tmp_path / f"run{i}" / "record.json", f"series {i // alike}") for i in range(12)]
     jobs = write_jobs(known, lambda work: seconds, least, tmp_path / "packed")
     assert sorted(sum((job.work for job in jobs), [])) == list(range(12)) and all(job.work == sorted(job.work) for job in jobs)
     assert [len(job.work) for job in jobs] == sizes
@@ -143,7 +143,7 @@ def test_items_with_one_step_cache_key_share_a_job(tmp_path, alike, seconds, lea
 
 def test_requested_work_keeps_every_core_busy(tmp_path):
     """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
-    known = [WorkItem(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "summary.json") for i in range(40)]
+    known = [WorkItem(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "record.json") for i in range(40)]
     of = {piece.work: piece.experiment for piece in known}
     for mixed in (set(), set(of.values())):
         jobs = write_jobs(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
@@ -244,12 +244,10 @@ def keep_timed(folder: Path, seconds: float, hardware: str, timed: int = 3, earl
     run = Run(Paths(results=folder).kept("p") / run_id(settings, "data"), settings, "data", code_digest(settings))
     counts = cost_model.network_counts(settings, cost_model.CountCache(Paths(results=folder)))
     experiments.finish(run, hardware=hardware, executor="sequential", weights=counts["weights"])
-    paper = kept.load_paper(run.folder.parent)
-    record, rows = paper.runs[run.id], paper.metrics[run.id,]
+    record = records.load(run.folder)
     environment = record["environment"] | ({} if early else {"operations": counts["operations"]})
-    experiments.unshelve(run)
     timing = {"seconds": seconds, "timed_rounds": timed}
-    experiments.shelve(run, record | {"environment": environment} | timing, rows)
+    experiments.shelve(run, record | {"environment": environment} | timing)
 
 
 def test_seconds_are_those_of_similar_kept_runs(tmp_path):

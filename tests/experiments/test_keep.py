@@ -1,23 +1,17 @@
 """`keep`: what it refuses, and the order of its steps."""
 
-import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-from fedrepro.cli import main
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import sha256
 from fedrepro.experiments import keep
 from fedrepro.experiments.plan import plan_experiments
+from fedrepro.runs import records
 from fedrepro.runs.gather import ResultSources, gather
-from fedrepro.runs.kept import SUMS
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import RESULT_FILES
-from support.checkout import ROOT
 from support.experiments import finish, params
 
 NOTE = {"paper": "p", "experiment": "one", "compare": "full", "scale": "paper", "skipped": None, "series": {"A": {}}}
@@ -43,13 +37,12 @@ def test_invalid_commit_names_are_not_passed_to_git(named, paths, tmp_path, monk
     run = finish(item(paths).runs[0], commit=named)
     gathering = ResultSources(NOTE, {"A": [run.folder]})
     for work in (lambda: keep.keep([item(paths)], paths), lambda: gather(gathering, tmp_path / "out")):
-        with pytest.raises(UserError, match=r"environment\.json: commit: .* names no commit; delete .* to train the run again"):
+        with pytest.raises(UserError, match=r"(record|begun)\.json: environment\.commit: .*; delete .* to train the run again"):
             work()
-    table = run.folder / "tsne-1.csv"
-    table.write_text("unit,x\n1,2\n")
-    note = {"run": run.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": named}}
-    table.with_suffix(".json").write_text(json.dumps(note))
-    with pytest.raises(UserError, match=r"tsne-1\.json: commit: .* names no commit; delete .* to repeat the study"):
+    table = run.folder / "tsne-1.json"
+    study = {"run": run.id, "code": "c", "settings": {}, "columns": {}, "environment": {"commit": named}}
+    records.write(table, study)
+    with pytest.raises(UserError, match=r"tsne-1\.json: environment\.commit: .*; delete .* to repeat the study"):
         keep.study_commit(table, None)
 
 
@@ -69,28 +62,22 @@ def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, m
     assert run.summary.exists()
 
 
-@pytest.mark.parametrize("name", RESULT_FILES)
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
-def test_keep_refuses_paths_that_are_not_files(name, make, paths):
+def test_keep_refuses_paths_that_are_not_files(make, paths):
     """And does not wait for a pipe."""
     run = finish(item(paths).runs[0])
-    (run.folder / name).unlink()
-    if name == "timing.json":
-        with pytest.raises(UserError, match="lacks timing.json; delete the folder and run again"):
-            keep.keep([item(paths)], paths)
-    make(run.folder / name)
-    with pytest.raises(UserError, match=rf"{name}: not a file; delete .* to train the run again"):
+    run.summary.unlink()
+    make(run.summary)
+    with pytest.raises(UserError, match=r"record\.json: not a file; delete .* to train the run again"):
         keep.keep([item(paths)], paths)
     assert not (paths.results / "kept").exists()
 
 
-def test_keep_recovers_before_it_plans(paths, tmp_path, monkeypatch, capsys):
-    """Planning would refuse the files as they are."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
-    monkeypatch.chdir(tmp_path)
-    path = Path("results/kept") / SUMS
-    path.parent.mkdir(parents=True)
-    path.write_text("".join(f"{digit * 64}  environments.json\n" for digit in "01"))
-    assert main.main(["list"]) == 2 and "`fedrepro keep` merges them" in capsys.readouterr().err
-    assert main.main(["keep"]) == 0 and len(path.read_text().splitlines()) == 1
+def test_keep_writes_through_no_link(paths, tmp_path):
+    """Which `git` may have brought."""
+    finish(item(paths).runs[0])
+    (tmp_path / "precious").mkdir()
+    (paths.results / "kept").symlink_to(tmp_path / "precious")
+    with pytest.raises(UserError, match="kept: a link"):
+        keep.keep([item(paths)], paths)
+    assert not list((tmp_path / "precious").iterdir())

@@ -1,7 +1,5 @@
 """Planning: which runs are trained, under which names, and which are kept or outdated."""
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -13,19 +11,17 @@ import pytest
 from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import sha256
 from fedrepro.data import datasets
 from fedrepro.experiments import keep, prune, resolve, run_list, run_lookup, study_plan
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs, work_items
-from fedrepro.runs import integrity
-from fedrepro.runs import kept as kept_runs
-from fedrepro.runs.kept import run_hash
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
+from fedrepro.runs.records import run_hash
 from fedrepro.runs.run import Run
 from support.code import change, forget
-from support.experiments import ROWS, finish, one, params, shelve, unshelve
+from support.experiments import finish, one, params, shelve, unshelve
 from support.files import declare, mnist_files, write_all
 
 OLDER, OTHER = "01de700000", "07e4000000"  # code, and the commit that has it
@@ -299,11 +295,11 @@ def test_planning_warns_of_narrow_kernels_without_a_floor(paths, options, precis
 def test_a_kept_result_that_todays_settings_cannot_express(paths, caplog):
     run = plan_experiments(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "old")
-    record = dict(kept_runs.load_runs(paths.kept("p"))[old.id])
+    record = dict(records.load(old.folder))
     record["config"] = record["config"] | {"gone": 1}
     gone = replace(old, folder=old.folder.with_name(f"old-{run_hash(record)}"))
     unshelve(old)
-    shelve(gone, record | {"run": gone.id}, list(csv.DictReader(io.StringIO(ROWS))))
+    shelve(gone, record | {"run": gone.id})
     assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
     assert "stored result left out" in caplog.text and "gone: unknown key" in caplog.text
 
@@ -312,7 +308,7 @@ def test_a_kept_result_under_anothers_name_is_refused(paths):
     """It would replace a run that nobody trained."""
     first = plan_experiments(params(), paths)["p"]["one"].runs[0]
     finish(replace(first, folder=paths.kept("p") / "b-0123456789"))
-    with pytest.raises(UserError, match=r"runs\.jsonl: line 1: not the settings that b-0123456789 is named after"):
+    with pytest.raises(UserError, match=r"p\.jsonl: line 1: not the settings that b-0123456789 is named after"):
         plan_experiments(params(report_only=True), paths)
 
 
@@ -522,10 +518,9 @@ def test_keep_copies_the_small_files_of_finished_runs(paths, history):
     planned = plan_experiments(params(), paths)["p"]
     run = finish(planned["one"].runs[0])
     assert keep.keep([planned["one"]], paths) == [paths.kept("p") / run.id]
-    local, shelf = (integrity.load_record(folder) for folder in (run.folder, paths.kept("p") / run.id))
-    assert shelf == local | {"columns": ["round", "test_accuracy"], "studies": {}, "environment": shelf["environment"]}
+    local, shelf = (records.load(folder) for folder in (run.folder, paths.kept("p") / run.id))
+    assert shelf == local | {"studies": {}, "environment": shelf["environment"]}
     assert shelf["environment"] == local["environment"] | {"commit_date": "2020-02-02"}
-    assert integrity.load_metrics(paths.kept("p") / run.id) == integrity.load_metrics(run.folder)
     again = plan_experiments(params(), paths)["p"]
     assert again["one"].runs[0].folder == paths.kept("p") / run.id
     assert keep.keep(list(again.values()), paths) == []
@@ -540,25 +535,24 @@ def test_a_shared_run_is_kept_once(paths, history):
 def test_keep_replaces_kept_runs_by_those_of_todays_code(paths, history):
     today = plan_experiments(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and old.id in kept_runs.load_runs(
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and old.id in records.load_kept(
         paths.kept("p")
     )
     finish(today, "round,test_accuracy\n0,0.9\n")
     assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
-    assert kept_runs.load_paper(paths.kept("p")).metrics == {(today.id,): [{"round": "0", "test_accuracy": "0.9"}]}
+    (record,) = records.load_kept(paths.kept("p")).values()
+    assert (record["run"], record["columns"]) == (today.id, {"round": [0], "test_accuracy": [0.9]})
 
 
 def test_keep_refuses_to_lose_a_study_of_the_run_that_it_replaces(paths, history):
     today = plan_experiments(params(), paths)["p"]["one"].runs[0]
-    old, folder = kept(today, paths, "old"), paths.results / "kept"
-    papers, text = kept_runs.load_all(folder), "round,client,weight,class0\n"
-    note = {"code": "c", "settings": {}, "table": sha256(text), "environment": {"commit": "abcdef0"}}
-    papers["p"].add_study(old.id, "activations-0123456789", note, [], text.strip().split(","))
-    kept_runs.save(folder, papers)
+    old = kept(today, paths, "old")
+    study = {"code": "c", "settings": {}, "columns": {"round": [], "client": []}, "environment": {"commit": "abcdef0"}}
+    shelve(old, records.load(old.folder) | {"studies": {"activations-0123456789": study}})
     finish(today, "round,test_accuracy\n0,0.9\n")
     with pytest.raises(UserError, match=f"replaces the kept run {old.id}, but lacks its study activations"):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    assert list(kept_runs.load_runs(paths.kept("p"))) == [old.id]
+    assert list(records.load_kept(paths.kept("p"))) == [old.id]
 
 
 def test_keep_takes_runs_of_older_code_without_newer_ones(paths, history):
@@ -567,7 +561,7 @@ def test_keep_takes_runs_of_older_code_without_newer_ones(paths, history):
     assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
     shutil.rmtree(older.folder)
     asked(run, paths.runs("p"), "own", code=OTHER)  # which is not today's either
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and older.id in kept_runs.load_runs(
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and older.id in records.load_kept(
         paths.kept("p")
     )
 
@@ -585,7 +579,7 @@ def test_keep_refuses_code_that_was_not_committed(paths, history):
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    assert integrity.load_record(new)["environment"]["commit"] == first.code
+    assert records.load(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
@@ -600,7 +594,7 @@ def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypa
     assert str(second.folder) in lines and "or delete it, commit the code and run again" in lines
     shutil.rmtree(second.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    assert integrity.load_record(new)["environment"]["commit"] == first.code
+    assert records.load(new)["environment"]["commit"] == first.code
 
 
 def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monkeypatch):
@@ -611,14 +605,14 @@ def test_keep_names_todays_commit_where_the_run_names_none(paths, history, monke
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     monkeypatch.setattr(provenance, "current_commit", lambda *modules: run.code)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
-    assert integrity.load_record(new)["environment"]["commit"] == run.code
+    assert records.load(new)["environment"]["commit"] == run.code
 
 
 def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after copying one machine's folder over another's."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0])
-    (run.folder / "metrics.csv").write_text("others")
-    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run again"):
+    run.summary.write_text(run.summary.read_text().replace("0.25", "0.26"))
+    with pytest.raises(UserError, match=r"record\.json: changed since it was written; delete .* to train the run again"):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 

@@ -13,8 +13,8 @@ from fedrepro.core.files import single_process
 from fedrepro.experiments import prune
 from fedrepro.experiments.plan import plan_experiments
 from fedrepro.experiments.run_lookup import DatasetIdentities
-from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.records import run_hash
 from fedrepro.runs.run import Run
 from support.experiments import finish, one, params
 
@@ -46,7 +46,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     with caplog.at_level(logging.WARNING):
         found = prune.prune(settings, paths, delete=True)
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
-    assert all((run.folder / "config.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
+    assert all((run.folder / "begun.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
     assert f"spared 2 runs that the settings may name: while {name} is not prepared here" in caplog.text
 
 

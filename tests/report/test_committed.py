@@ -1,6 +1,5 @@
 """The reports that are committed: each table, verdict and page follows from what is kept, by today's code and without data."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ from fedrepro.experiments import cost
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import artifacts
 from fedrepro.report.documents import build
-from fedrepro.runs import kept
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.checkout import ROOT
@@ -123,6 +121,5 @@ def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
 
 
 def test_every_kept_result_names_the_commit_whose_code_it_is_of():
-    environments = json.loads((ROOT / "results/kept" / kept.ENVIRONMENTS).read_text(encoding="utf-8"))
-    commits = [environment["commit"] for environment in environments.values()]
+    commits = committed.kept_commits()
     assert commits and not [commit for commit in commits if commit.endswith((provenance.DIRTY, "unknown"))]

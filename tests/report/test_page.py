@@ -266,4 +266,4 @@ def test_kept_runs_are_linked_where_they_lie(alone):
     path.write_text(json.dumps(note), encoding="utf-8")
     compose(alone.parents[1], alone)
     links = Tags(alone / "fedmmd/index.html").all("a", "href")
-    assert "../../../results/kept/fedmmd/runs.jsonl" in links
+    assert "../../../results/kept/fedmmd.jsonl" in links

@@ -163,7 +163,7 @@ def test_results_are_gathered_again_after_a_run(monkeypatch, tmp_path):
     results.runs("p", "fig", "quick")
     assert not asked
     (tmp_path / "results/runs/p/one").mkdir(parents=True)
-    (tmp_path / "results/runs/p/one/summary.json").touch()
+    (tmp_path / "results/runs/p/one/record.json").touch()
     os.utime(made, (0, 0))
     results.runs("p", "fig", "quick")
     assert asked == [("p", "fig", "quick", made.parent)]

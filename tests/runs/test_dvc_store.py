@@ -1,6 +1,5 @@
 """Finished runs that are handed to DVC and taken back."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -9,8 +8,7 @@ import pytest
 
 from fedrepro.cli import main
 from fedrepro.core import files
-from fedrepro.runs import dvc_store, integrity
-from fedrepro.runs.kept import run_hash
+from fedrepro.runs import dvc_store, records
 from support.checkout import ROOT
 
 RECORD = {"config": {"lr": 0.1}, "data": "d", "code": "c"}
@@ -23,21 +21,20 @@ def folders(tmp_path) -> tuple[Path, Path]:
     return runs, kept
 
 
-def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r") -> Path:
+def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r", **changes) -> Path:
     """A run whose folder is named as its settings want it."""
-    run = folder / f"{name}-{run_hash(RECORD)}"
+    run = folder / f"{name}-{records.run_hash(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
-    (run / "config.json").write_text(json.dumps(RECORD | {"dataset": "d"}))
     (run / "snapshots" / "3").write_text("weights")
-    (run / "metrics.csv").write_text(f"round,test_accuracy\n1,{accuracy}\n")
     (run / "log.txt").write_text("finished")
-    (run / "timing.json").write_text('{"rounds": 1, "seconds": 1}')
-    values = dict.fromkeys(integrity.ENVIRONMENT, "") | {"commit": "abcdef0", "hardware": chip}
-    files.write_json(run / "environment.json", values)
+    environment = dict.fromkeys(("device", "executor", "torch"), "") | {"commit": "abcdef0", "hardware": chip}
+    begun = RECORD | {"dataset": "d", "environment": environment}
+    records.write(run / "begun.json", begun | {"round_seconds": []})
     if finished:
-        values = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "data": "d", "code": "c"}
-        digest = files.sha256((run / "metrics.csv").read_bytes())
-        files.write_json(run / "summary.json", values | {"final": {"test_accuracy": accuracy}, "metrics": digest})
+        outcome = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "seconds": 1}
+        columns = {"round": [1], "test_accuracy": [accuracy]}
+        outcome |= {"metrics": records.digest(columns), "columns": columns}
+        records.write(run / "record.json", {"run": run.name} | begun | outcome | changes)
     return run
 
 
@@ -50,14 +47,14 @@ def test_there_and_back(folders):
     run = a_run(runs)
     before = content(runs)
     assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
-    assert os.path.samefile(run / "metrics.csv", kept / run.name / "metrics.csv")  # no bytes are copied where links can be made
+    assert os.path.samefile(run / "begun.json", kept / run.name / "begun.json")  # no bytes are copied where links can be made
     assert not os.path.samefile(run / "log.txt", kept / run.name / "log.txt")  # it is written on
     assert dvc_store.store(runs, kept) == dvc_store.restore(kept, runs) == []
     shutil.rmtree(run)
     assert dvc_store.restore(kept, runs) == [run] and content(runs) == before
 
 
-@pytest.mark.parametrize("last", ["snapshots/3", "tsne-1.csv"])
+@pytest.mark.parametrize("last", ["snapshots/3", "tsne-1.json"])
 def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
     """Its summary comes last; the same command makes it whole."""
     runs, kept = folders
@@ -77,7 +74,7 @@ def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
         patched.setattr(dvc_store.shutil, "copy2", full)
         with pytest.raises(OSError, match="no space left"):
             dvc_store.store(runs, kept)
-    assert (kept / run.name / "metrics.csv").exists() and not (kept / run.name / "summary.json").exists()
+    assert (kept / run.name / "begun.json").exists() and not (kept / run.name / "record.json").exists()
     assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
 
 
@@ -87,24 +84,21 @@ def test_what_is_unfinished_stays(folders):
     run = a_run(runs, finished=False)
     assert dvc_store.store(runs, kept) == [] and list(kept.iterdir()) == []
     whole = a_run(kept)
-    for name in (".summary.json.1-2.part", "tsne-1.begun"):
+    for name in (".record.json.1-2.part", "tsne-1.begun"):
         (whole / name).write_text("half")
     (run / "checkpoint.safetensors").write_text("state")
     assert dvc_store.restore(kept, runs) == []
     (run / "checkpoint.safetensors").unlink()
     with files.single_process(run / "log.txt", wait=False):
         assert dvc_store.restore(kept, runs) == []
-    (run / "metrics.csv").write_text("round,test_accuracy\n")
     assert dvc_store.restore(kept, runs) == [run]
     assert content(run) == {name: found for name, found in content(whole).items() if not name.endswith((".part", ".begun"))}
 
 
-def a_study(run: Path, name: str, text: str = "round,x\n1,2\n") -> Path:
-    """Its table and note."""
-    (run / f"{name}.csv").write_text(text)
-    note = {"run": run.name, "settings": {}, "code": "c", "table": files.sha256(text.encode())}
-    files.write_json(run / f"{name}.json", note)
-    return run / f"{name}.csv"
+def a_study(run: Path, name: str) -> Path:
+    study = {"run": run.name, "settings": {}, "code": "c", "environment": {"commit": "abcdef0"}, "columns": {"round": [1]}}
+    records.write(run / f"{name}.json", study)
+    return run / f"{name}.json"
 
 
 def test_studies_that_came_later(folders):
@@ -136,13 +130,12 @@ def test_how_long_it_took_makes_no_other_training(folders):
     runs, kept = folders
     run = a_run(runs)
     dvc_store.store(runs, kept)
-    (run / "timing.json").unlink()
-    (run / "timing.json").write_text('{"rounds": 1, "seconds": 2}')
+    records.write(run / "record.json", records.load(run) | {"seconds": 2})
     a_study(kept / run.name, "tsne-1")
     assert dvc_store.store(runs, kept) == [] and dvc_store.restore(kept, runs) == [run]
 
 
-@pytest.mark.parametrize("name", ["config.json", "metrics.csv", "summary.json", "environment.json", "tsne-1.csv"])
+@pytest.mark.parametrize("name", ["record.json", "tsne-1.json"])
 def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     """Neither way; trained anew, it takes the place of what is damaged."""
     runs, kept = folders
@@ -155,7 +148,7 @@ def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     path.write_text(path.read_text().replace("1", "7"))
     assert dvc_store.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
     a_study(a_run(runs), "tsne-1")
-    if name == "tsne-1.csv":  # of a run that is the same, what DVC has is asked once more
+    if name == "tsne-1.json":  # of a run that is the same, what DVC has is asked once more
         shutil.rmtree(kept / run.name)
     assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == whole
     (run / name).unlink()  # which leaves the other link alone
@@ -168,24 +161,18 @@ def enlarge(path: Path) -> None:
     os.truncate(path, 3 << 30)
 
 
-@pytest.mark.parametrize(("name", "values"), [
-    ("timing.json", {"rounds": 1, "seconds": 1, "round_seconds": 7}), ("config.json", RECORD | {"dataset": 7}),
-    ("summary.json", {"status": 7}), ("summary.json", {"rounds": "many"}), ("summary.json", {"weights": []}),
-])  # fmt: skip
-def test_a_record_of_other_types_goes_nowhere(name, values, folders, caplog):
-    run = a_run(folders[0])
-    before = json.loads((run / name).read_text())
-    before.pop("seal", None)
-    files.write_json(run / name, before | values)
+@pytest.mark.parametrize("values", [{"dataset": 7}, {"status": 7}, {"rounds": "many"}, {"weights": []}], ids=str)
+def test_a_record_of_other_types_goes_nowhere(values, folders, caplog):
+    run = a_run(folders[0], **values)
     assert dvc_store.store(*folders) == []
     assert (
-        f"left out: {run}: {list(values)[-1]}: Input should be a valid " in caplog.text
+        f"left out: {run / 'record.json'}: {list(values)[-1]}: Input should be a valid " in caplog.text
         and "to train the run again" in caplog.text
     )
 
 
-@pytest.mark.parametrize("name", ["environment.json", "metrics.csv", "summary.json", "tsne-1.csv"])
-@pytest.mark.parametrize("place", ["nothing", "a pipe", "a folder", "a large file"])
+@pytest.mark.parametrize("name", ["record.json", "tsne-1.json"])
+@pytest.mark.parametrize("place", ["a pipe", "a folder", "a large file"])
 def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
     """Neither from here, nor where another's twin is whole; a pipe is not waited for."""
     runs, kept = folders
@@ -193,12 +180,12 @@ def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
         run = a_run(shelf)
         path = a_study(run, "tsne-1").with_name(name)
         path.unlink()
-        places = {"nothing": Path.exists, "a pipe": os.mkfifo, "a folder": Path.mkdir, "a large file": enlarge}
+        places = {"a pipe": os.mkfifo, "a folder": Path.mkdir, "a large file": enlarge}
         places[place](path)
         other = kept if shelf == runs else runs
         assert work(runs, kept) == [] and not (other / run.name).exists()
-        reasons = {"nothing": "not there; ", "a large file": f"{3 << 30} bytes, of which at most "}
-        assert f"left out: {path}: {reasons.get(place, 'not a file; ')}" in caplog.text or name == "summary.json"
+        reasons = {"a large file": f"{3 << 30} bytes, of which at most "}
+        assert f"left out: {path}: {reasons.get(place, 'not a file; ')}" in caplog.text or name == "record.json"
         twin = a_run(other)
         a_study(twin, "tsne-1")
         assert work(runs, kept) == []
@@ -206,7 +193,7 @@ def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
         shutil.rmtree(twin)
 
 
-@pytest.mark.parametrize("name", ["", "snapshots", "metrics.csv"])
+@pytest.mark.parametrize("name", ["", "snapshots", "begun.json"])
 @pytest.mark.parametrize("side", ["source", "twin"])
 def test_links_are_not_followed(side, name, folders, tmp_path, caplog):
     """Neither read, nor written or deleted behind, whichever way runs are given."""

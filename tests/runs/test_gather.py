@@ -1,52 +1,29 @@
 """Run folders -> gathered results."""
 
 import json
-import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import read_json, read_required_json, sha256, write_json
-from fedrepro.core.metrics import USUAL
+from fedrepro.core.files import read_json, read_required_json, write_json
 from fedrepro.report.inputs.gathered import load
-from fedrepro.runs import gather, integrity, kept, reasons
+from fedrepro.runs import gather, reasons, records
 from fedrepro.runs.gather import ResultSources
+from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
+from fedrepro.runs.run import Run
+from support.experiments import finish
+from support.federation import config
 from support.results import OFFICIAL
 
-COLUMNS = ("round", *USUAL, "train_loss", "bytes_down", "bytes_up", "lr")
 
-
-def run_folder(folder: Path, seed: int = 0, accuracies: tuple = (0.1, 0.5), status: str = "finished") -> Path:
+def run_folder(folder: Path, seed: int = 0, text: str = "round,test_accuracy\n0,0.1\n1,0.5\n", **changes) -> Path:
     """A finished run's folder: `folder`, with what it is named after."""
-    config = {"algorithm": {"name": "fedavg"}, "seed": seed, "precision": "float32"}
-    rows = [dict.fromkeys(COLUMNS, "") | {"round": str(r), "test_accuracy": str(cell)} for r, cell in enumerate(accuracies)]
-    text = kept.rows_to_csv(rows)
-    summary = {"status": status, "rounds": len(accuracies) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
-    texts = {
-        "config": {"config": config, "dataset": OFFICIAL, "data": "d", "code": "c"},
-        "summary": summary | {"data": "d", "code": "c", "metrics": sha256(text)},
-        "environment": {
-            "commit": "abcdef0",
-            "device": "cpu",
-            "executor": "sequential",
-            "hardware": "a chip",
-            "torch": "2.8",
-            "python": "3",
-        },
-    }
-    folder = folder.with_name(f"{folder.name}-{kept.run_hash(texts['config'])}")
-    if kept.is_kept(folder):
-        paper = kept.KeptPaper()
-        paper.add(texts["config"] | texts["summary"] | {"run": folder.name, "environment": texts["environment"]}, rows)
-        kept.save(folder.parents[1], {folder.parent.name: paper})
-        return folder
-    folder.mkdir(parents=True)
-    for name, values in texts.items():
-        (folder / f"{name}.json").write_text(json.dumps(values), encoding="utf-8")
-    (folder / "metrics.csv").write_text(text, encoding="utf-8")
-    return folder
+    run = Run(folder, config(seed=seed), "d", "c")
+    run = replace(run, folder=folder.with_name(f"{folder.name}-{records.run_hash(run.config_record())}"))
+    return finish(run, text, dataset=OFFICIAL, commit="abcdef0", **changes).folder
 
 
 ASKED = {"algorithm": {"name": "fedavg"}, "config": {"lr": 0.1, "algorithm": {"name": "fedavg"}}}
@@ -55,8 +32,9 @@ NOTE |= {"series": {"FedAvg": ASKED, "Gone": ASKED}}
 
 
 def test_gather_and_load(tmp_path):
-    folders = [run_folder(tmp_path / "runs" / "a"), run_folder(tmp_path / "results" / "kept" / "p" / "b", 1, (0.2, "", 0.75))]
-    gone = run_folder(tmp_path / "runs" / "c", 0, (0.1, ""), "diverged at round 1")
+    second = "round,test_accuracy\n0,0.2\n1,\n2,0.75\n"
+    folders = [run_folder(tmp_path / "runs" / "a"), run_folder(Paths(results=tmp_path).kept("p") / "b", 1, second)]
+    gone = run_folder(tmp_path / "runs" / "c", 0, "round,test_accuracy\n0,0.1\n1,\n", status="diverged at round 1")
     gather.gather(ResultSources(NOTE, {"FedAvg": folders, "Gone": [gone]}), tmp_path / "out")
     found = load(tmp_path / "out", "fig")
     assert found.labels == ["FedAvg", "Gone"] and found.compare == "full" and found.missing_reason is None
@@ -70,18 +48,10 @@ def test_gather_and_load(tmp_path):
     assert found.note["series"]["FedAvg"] == ASKED | {"runs": [first, second]}
 
 
-def rewritten(folder: Path, text: str) -> None:
-    """Other numbers, as if the run had written them."""
-    (folder / "metrics.csv").write_text(text, encoding="utf-8")
-    summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | {"metrics": sha256(text)}))
-
-
 def test_gather_runs_that_measured_other_columns(tmp_path):
     """A kept run lacks what was measured only later, another has what nobody else has: empty where it is missing."""
-    old, new = run_folder(tmp_path / "old"), run_folder(tmp_path / "new", 1)
-    rewritten(old, "round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n")
-    rewritten(new, "round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n")
+    old = run_folder(tmp_path / "old", 0, "round,test_accuracy,gone\n0,0.1,7\n1,0.5,8\n")
+    new = run_folder(tmp_path / "new", 1, "round,test_accuracy,test_macro_f1\n0,0.2,0.3\n1,0.4,0.5\n")
     for name, folders in (("one", [old, new]), ("other", [new, old])):
         gather.gather(ResultSources(NOTE, {"FedAvg": folders}), tmp_path / name)
         rows = {(row["seed"], row["round"]): row for row in load(tmp_path / name, "fig").rows}
@@ -137,71 +107,33 @@ def test_a_reason_is_a_sentence_and_is_read_back_as_it_was():
 
 def test_gather_what_is_not_finished(tmp_path):
     folder = run_folder(tmp_path / "a")
-    (folder / "summary.json").unlink()
+    (folder / "record.json").unlink()
     with pytest.raises(UserError, match="a-.*: not finished; train it first"):
         gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
-@pytest.mark.parametrize("damaged", ["", "round\n", "l\udcff"])
-def test_numbers_that_the_run_did_not_write_are_not_shown(damaged, tmp_path):
-    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
-    (folder / "metrics.csv").write_text(damaged, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it; delete .* to train the run again"):
-        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
-
-
-def test_files_of_another_run_are_refused(tmp_path):
-    """Summary and numbers fit each other, and belong to somebody else; so do settings in a folder of another name."""
-    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
-    copy = shutil.copytree(folder, folder.with_name(f"{folder.name}-old"))
-    with pytest.raises(UserError, match=r"config\.json: not the settings that its folder is named after; delete .*-old "):
-        integrity.load_config(copy)
-    summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | {"run": "mnist-fedavg-s1-0123456789"}))
-    with pytest.raises(
-        UserError, match=r"summary\.json: of another run, mnist-fedavg-s1-0123456789; delete .* to train the run again"
-    ):
-        gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
-    for key in ("data", "code"):
-        (folder / "summary.json").write_text(json.dumps(summary | {key: "other"}))
-        with pytest.raises(UserError, match=rf"summary\.json: {key}: not as in config\.json; delete"):
-            integrity.load_record(folder)
-
-
-@pytest.mark.parametrize(("damaged", "text", "words"), [
-    ("study.csv", None, "study.csv: not there"),
-    ("study.csv", "y", "study.csv: changed since it was written"),
-    ("study.json", None, "study.json: not there"),
-    ("study.json", "{", "study.json: damaged"),
-    ("study.json", '{"run": "other", "table": ""}', "study.json: of another run, other"),
-])  # fmt: skip
-def test_a_damaged_study_costs_no_training(damaged, text, words, tmp_path):
-    """Its two files go, the run stays."""
-    (tmp_path / "study.csv").write_text("unit,x\n1,2\n")
-    (tmp_path / "study.json").write_text(json.dumps({"run": tmp_path.name, "table": sha256("unit,x\n1,2\n")}))
-    assert integrity.load_study_rows(tmp_path / "study.csv") == [{"unit": "1", "x": "2"}]
-    (tmp_path / damaged).unlink() if text is None else (tmp_path / damaged).write_text(text)
-    with pytest.raises(UserError, match=rf"{words}.*; delete .*/study.csv and study.json to repeat the study"):
-        integrity.load_study_rows(tmp_path / "study.csv")
-
-
 @pytest.mark.parametrize("text", ("", "{", "{}", "[]", "null", "3", "\x80"))
-@pytest.mark.parametrize("name", ("summary", "config", "environment"))
-def test_a_damaged_file_of_a_run_is_named(name, text, tmp_path):
+def test_a_damaged_record_is_named(text, tmp_path):
     folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
-    (folder / f"{name}.json").write_text(text, encoding="latin-1")
-    with pytest.raises(UserError, match=rf"{name}\.json: damaged.*; delete .* to train the run again"):
+    (folder / "record.json").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"record\.json: (changed|damaged).*; delete .* to train the run again"):
         gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ("summary", "config", "environment"))
-def test_a_file_of_a_run_that_lacks_a_key_is_damaged(name, tmp_path):
-    folder = run_folder(tmp_path / "results" / "runs" / "p" / "a")
-    whole = json.loads((folder / f"{name}.json").read_text())
-    for lost in whole.keys() - {"python"}:  # python is recorded, but not required
-        (folder / f"{name}.json").write_text(json.dumps({key: value for key, value in whole.items() if key != lost}))
-        with pytest.raises(UserError, match=rf"{name}\.json: damaged, lacks {lost}; delete .* to train the run again"):
-            gather.gather(ResultSources(NOTE, {"FedAvg": [folder]}), tmp_path / "out")
+def test_a_damaged_study_costs_no_training(tmp_path):
+    """Its file goes, the run stays."""
+    path = tmp_path / "study-1.json"
+    study = {"settings": {}, "code": "c", "environment": {"commit": "abcdef0"}, "columns": {"unit": [1], "x": [2]}}
+    records.write(path, {"run": tmp_path.name} | study)
+    whole = path.read_text()
+    assert records.rows(records.load_study(path)["columns"]) == [{"unit": "1", "x": "2"}]
+    for damage, words in ((path.unlink, "not there"), (lambda: path.write_text(whole.replace("[2]", "[3]")), "changed")):
+        damage()
+        with pytest.raises(UserError, match=rf"study-1\.json: {words}.*; delete .*/study-1\.json to repeat the study"):
+            records.load_study(path)
+    records.write(path, {"run": "other"} | study)
+    with pytest.raises(UserError, match=r"study-1\.json: of another run, other; delete"):
+        records.load_study(path)
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):

@@ -1,6 +1,5 @@
 """New clients of a finished run: how they are drawn and train, the rows of the study, and reports on it."""
 
-import json
 import math
 
 import numpy as np
@@ -22,7 +21,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.epochs import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
-from fedrepro.runs import integrity, reasons
+from fedrepro.runs import reasons, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clients
@@ -213,10 +212,10 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
 def test_kept_studies_are_found():
     """With today's names of settings."""
     found = 0
-    for run in run_lookup.stored_runs(ROOT / "results/kept/fedmmd").values():
-        for name, note in integrity.load_studies(run.folder).items():
+    for run in run_lookup.stored_runs(ROOT / "results/kept/fedmmd.jsonl").values():
+        for name, note in records.load_studies(run.folder).items():
             study = Study(parse(Params, note["settings"], name), run.config)
-            assert run.folder / f"{name}.csv" in study_plan.finished_in(run.folder, study)
+            assert run.folder / f"{name}.json" in study_plan.finished_in(run.folder, study)
             found += 1
     assert found >= 4
 
@@ -229,7 +228,8 @@ def test_kept_studies_are_found():
 def test_studies_with_added_and_removed_settings(stored, found, tmp_path):
     """A setting that a stored study lacks has its default; a study with a setting that today's code does not know is another
     one."""
-    (tmp_path / "newcomers-0123456789.json").write_text(json.dumps({"settings": stored, "code": "older"}))
+    record = {"settings": stored, "code": "older", "environment": {"commit": "abcdef0"}, "columns": {}}
+    records.write(tmp_path / "newcomers-0123456789.json", record)
     assert bool(study_plan.finished_in(tmp_path, Study(settings(), permuted()))) == found
 
 

@@ -16,24 +16,24 @@ from fedrepro import studies
 from fedrepro.cli import main
 from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
-from fedrepro.config.params import DeviceChoice, Params
+from fedrepro.config.params import DeviceChoice, Params, RunConfig
 from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
-from fedrepro.core.files import read_json
 from fedrepro.experiments import keep, prune, run_lookup, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.cost import pending_work
 from fedrepro.experiments.study_plan import PlannedStudy, StudyRun
-from fedrepro.runs import gather, integrity, kept
-from fedrepro.runs import run as runs
+from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
+from fedrepro.runs.run import Run
 from fedrepro.studies import activations, same_class, tsne
 from fedrepro.training import checkpoint, executors, replay
 from fedrepro.training.replay import Replay
 from fedrepro.training.run import Limits, train
 from fedrepro.training.state import ClientState, State
 from support import settings
+from support.experiments import without_times
 from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
@@ -80,11 +80,21 @@ def test_plans_need_no_torch():
 # ---- what it leaves
 
 
+def a_named_run(folder: Path, settings: RunConfig) -> Run:
+    """In a folder that is named as its settings want it."""
+    run = a_run(folder, settings)
+    return replace(run, folder=folder / f"made-s0-{records.run_hash(run.config_record())}")
+
+
+def table_of(case: StudyRun) -> list[dict[str, str]]:
+    return records.rows(records.load_study(case.table)["columns"])
+
+
 class Made:
     """A finished run on made images, for studies."""
 
     def __init__(self, folder: Path, monkeypatch, name: str, **changes) -> None:
-        self.name, self.run = name, a_run(folder / "results" / "runs" / "p" / "made-s0", permuted(**changes))
+        self.name, self.run = name, a_named_run(folder / "results" / "runs" / "p", permuted(**changes))
         data = images()
         assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
         monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
@@ -117,11 +127,11 @@ def test_a_study(made, monkeypatch):
     assert case.table.parent == made.run.folder and not case.done_file.exists()
     assert case.table.name.startswith(f"{made.name}-")
     assert made.conduct(case) == []
-    found = rows(case.table)
+    found = table_of(case)
     assert tuple(found[0]) == case.study.columns
     assert list(dict.fromkeys(int(row[case.study.columns[0]]) for row in found)) == list(case.study.units())
     note = json.loads(case.done_file.read_text())
-    assert note["settings"] == case.study.settings.model_dump(mode="json") and note["run"] == "made-s0"
+    assert note["settings"] == case.study.settings.model_dump(mode="json") and note["run"] == made.run.id
     assert note["environment"]["device"] == "cpu" and note["code"]
     assert made.case(1).table != case.table
     monkeypatch.setattr(type(case.study), "begin", None)
@@ -131,7 +141,6 @@ def test_a_study(made, monkeypatch):
 def test_a_killed_study_resumes_to_the_same_table(made, monkeypatch):
     case = made.case()
     whole = made.conduct(case) or case.table.read_bytes()
-    case.table.unlink()
     case.done_file.unlink()
     first, second, *_ = case.study.units()
     with monkeypatch.context() as patch:
@@ -185,7 +194,7 @@ def units(case) -> list[str]:
 
 def test_a_damaged_note_is_reported_with_a_remedy(tmp_path):
     (tmp_path / "tsne-1.json").write_text("{}")
-    with pytest.raises(UserError, match=r"tsne-1\.json: damaged, lacks settings, code; delete .* to repeat the study"):
+    with pytest.raises(UserError, match=r"tsne-1\.json: changed since it was written; delete .* to repeat the study"):
         study_plan.finished_in(tmp_path, studies.create("tsne", EXAMPLES["tsne"][0], permuted()))
 
 
@@ -224,9 +233,9 @@ def test_other_data(made, monkeypatch):
 
 def test_studies_use_the_runs_executor(made):
     """Another one rounds sums differently."""
-    path = made.run.folder / "environment.json"
+    record = records.load(made.run.folder)
     for recorded, used in (("stacked", "stacked"), ("sequential", "sequential"), ("stacked+graph", "auto")):
-        path.write_text(json.dumps({"executor": recorded}))
+        records.write(made.run.summary, record | {"environment": record["environment"] | {"executor": recorded}})
         assert study_runner.recorded_executor(made.run, CPU) == used
 
 
@@ -239,7 +248,7 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
         made.conduct(made.case())
     checkpoint.save(path, replace(state, diverged=True), stored, made.run.id)
     made.conduct(made.case())
-    assert rows(made.case().table) == [] and made.case().done_file.exists()
+    assert table_of(made.case()) == [] and made.case().done_file.exists()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +263,7 @@ def test_without_final_weights_or_with_those_of_a_run_that_diverged(tmp_path, mo
 )
 def test_a_run_that_diverged_has_the_rounds_before(name, lr, rounds, tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, name, lr=lr)
-    assert made.conduct(made.case()) == [] and {row["round"] for row in rows(made.case().table)} == rounds
+    assert made.conduct(made.case()) == [] and {row["round"] for row in table_of(made.case())} == rounds
 
 
 # ---- rounds again
@@ -290,7 +299,7 @@ LIVELY = {
 
 
 def finished(folder: Path, executor: str, snapshots: frozenset[int], **changes):
-    run, data = a_run(folder / "made-s0", config(**LIVELY | changes)), images()
+    run, data = a_named_run(folder, config(**LIVELY | changes)), images()
     assert train(run, data, partition(run.config, data), CPU, Limits(), executor, snapshots)
     return run
 
@@ -344,8 +353,8 @@ def test_storing_snapshots_does_not_change_a_run(tmp_path):
         assert_same(state.weights, expected.weights)
         assert (state.round, stored) == (round - 1, [])
     assert sorted(path.name for path in watched.folder.iterdir() if path.is_dir()) == ["snapshots"]
-    for name in ("config.json", "metrics.csv", "summary.json", "model.safetensors"):
-        assert (plain.folder / name).read_bytes() == (watched.folder / name).read_bytes(), name
+    assert without_times(plain.folder) == without_times(watched.folder)
+    assert (plain.folder / "model.safetensors").read_bytes() == (watched.folder / "model.safetensors").read_bytes()
 
 
 def test_a_resumed_run_stores_the_same(tmp_path):
@@ -364,9 +373,9 @@ def test_a_resumed_run_stores_the_same(tmp_path):
 def test_rounds_that_are_not_those_of_the_run_are_refused(factor, refused, tmp_path):
     """As on a machine that rounds differently, if that changes the result."""
     run = finished(tmp_path, "sequential", frozenset())
-    path = run.folder / "metrics.csv"
-    metrics = runs.read_metrics(path)
-    path.write_text(runs.to_csv([*metrics[:2], metrics[2] | {"train_loss": factor * metrics[2]["train_loss"]}, *metrics[3:]]))
+    record = records.load(run.folder)
+    record["columns"]["train_loss"][2] *= factor
+    records.write(run.summary, record)
     again = Replay(federation(run.config, executor="sequential"), run.folder, {2, 3})
     with pytest.raises(UserError, match="round 2") if refused else nullcontext():
         assert again.reach(2) and again.round().round == 2
@@ -430,7 +439,7 @@ def test_cost_bounds_count_replayed_rounds(tmp_path, every, stored, over, rounds
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
     if over:
-        (tmp_path / "summary.json").write_text("")
+        (tmp_path / "record.json").write_text("")
     assert studies.create("activations", {"every": every}, config()).cost_bound(tmp_path).rounds == rounds
 
 
@@ -467,7 +476,7 @@ def test_a_mean_activation_is_over_the_clients_own_images(augment, monkeypatch):
 def test_rows_of_activations(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "activations", **LIVELY)
     made.conduct(made.case(1))
-    found, fed = rows(made.case(1).table), federation(made.run.config)
+    found, fed = table_of(made.case(1)), federation(made.run.config)
     assert [(int(row["round"]), int(row["client"])) for row in found] == [(r, c) for r in (1, 3) for c in fed.cohort(r)]
     assert all(0 < float(row["divergence"]) < 1 for row in found)
 
@@ -482,7 +491,7 @@ def test_accuracies_of_clients(name, tmp_path, monkeypatch):
     settings = {"partition": {"name": "shards", "clients": 4}, "algorithm": {"name": name}, "measures": measures, "lr": 0.05}
     made = Made(tmp_path, monkeypatch, "clients", **settings)
     made.conduct(made.case())
-    found, fed = rows(made.case().table), federation(made.run.config)
+    found, fed = table_of(made.case()), federation(made.run.config)
     _, measured = advance(fed)
     for round in (1, 2):
         mine = {int(row["client"]): (int(row["images"]), float(row["accuracy"])) for row in found if row["round"] == str(round)}
@@ -504,7 +513,7 @@ def test_rows_of_tsne(tmp_path, monkeypatch):
     made = Made(tmp_path, monkeypatch, "tsne", **LIVELY)
     case = study_plan.find_study(made.run, "tsne", {"rounds": [1, 2, 3], "clients": [0, 2], "images": 6}, made.paths, "p")
     made.conduct(case)
-    found, fed = rows(case.table), federation(made.run.config)
+    found, fed = table_of(case), federation(made.run.config)
     for round in (1, 2, 3):
         mine = [row for row in found if row["round"] == str(round)]
         present = [client for client in fed.cohort(round) if client in (0, 2)]
@@ -512,8 +521,8 @@ def test_rows_of_tsne(tmp_path, monkeypatch):
         for axis in ("x", "y"):
             values = [float(row[axis]) for row in mine]
             assert not values or (min(values) == 0 and max(values) == 1)
-        metrics = next(row for row in rows(made.run.folder / "metrics.csv") if row["round"] == str(round))
-        assert all(float(row["accuracy"]) == pytest.approx(float(metrics["test_accuracy"])) for row in mine)
+        accuracy = records.load(made.run.folder)["columns"]["test_accuracy"][round]
+        assert all(float(row["accuracy"]) == pytest.approx(accuracy) for row in mine)
     held = {client: set(fed.data.train_y[fed.data.train_index(client, 1)].tolist()) for client in (0, 2)}
     assert all(int(row["class"]) in held[int(row["client"])] for row in found if row["round"] == "1")
 
@@ -633,7 +642,7 @@ def test_gates_are_the_servers_and_train_nothing_again(every, rounds, tmp_path, 
     for round in rounds:
         gates = advance(fed, round)[0].weights["fusion.gate"].flatten().tolist()
         expected += [(str(round), str(place), str(gate)) for place, gate in enumerate(gates)]
-    assert [tuple(row.values()) for row in rows(case.table)] == expected and len(expected) > len(rounds)
+    assert [tuple(row.values()) for row in table_of(case)] == expected and len(expected) > len(rounds)
     assert case.study.snapshots() <= {2, 3} and min(abs(float(row[2])) for row in expected) > 1e-9
 
 
@@ -644,7 +653,7 @@ def test_gates_cost_the_rounds_whose_states_are_missing(stored, trained, tmp_pat
         path = replay.snapshot_path(tmp_path, round)
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
-    (tmp_path / "summary.json").write_text("")
+    (tmp_path / "record.json").write_text("")
     study = studies.create("gates", {"every": 1}, permuted())
     assert study.cost_bound(tmp_path).rounds == trained and not study.can_start(tmp_path)
 
@@ -775,13 +784,13 @@ ALL = BASE | {"studies": SMALL}
 TITLES = {name: registry.find("studies", name).Study.title for name in NAMES}
 
 
-def made_in(folder: str, kind: str = "csv") -> list[Path]:
-    return sorted(path for name in NAMES for path in Path(folder).glob(f"p/*/{name}-*.{kind}"))
+def made_in(folder: str) -> list[Path]:
+    return sorted(path for name in NAMES for path in Path(folder).glob(f"p/*/{name}-*.json"))
 
 
 def shelved() -> list[tuple[str, str]]:
     """List the kept studies: run and name."""
-    return [(run, name) for run, record in kept.load_runs(Path("results/kept/p")).items() for name in record["studies"]]
+    return [(run, name) for run, record in records.load_kept(Paths().kept("p")).items() for name in record["studies"]]
 
 
 def test_from_the_command_line_to_kept_results(here, capsys):
@@ -794,7 +803,7 @@ def test_from_the_command_line_to_kept_results(here, capsys):
     assert main.main(["train", "--runs", "runs.json", "--results", "elsewhere", "--device", "cpu"]) == 0
     assert main.main(["train"]) == 0
     tables, others = made_in("results/runs"), made_in("elsewhere/runs")
-    assert [path.read_bytes() for path in tables] == [path.read_bytes() for path in others] and len(tables) == 2 * len(NAMES)
+    assert list(map(records.load_study, tables)) == list(map(records.load_study, others)) and len(tables) == 2 * len(NAMES)
     assert [path.relative_to("results") for path in tables] == [path.relative_to("elsewhere") for path in others]
     assert [path.name for path in Path("results").glob("runs/p/*/snapshots/*")] == ["round-2.safetensors"] * 2
     assert main.main(["plan"]) == 0
@@ -807,9 +816,8 @@ def test_from_the_command_line_to_kept_results(here, capsys):
     assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("nothing to keep: ")
     assert sorted(shelved()) == sorted((path.parent.name, path.stem) for path in tables)
     for path in tables:
-        assert integrity.load_study_rows(Path("results/kept/p") / path.parent.name / path.name) == integrity.load_study_rows(
-            path
-        )
+        kept = records.load_study(Paths().kept("p") / path.parent.name / path.name)
+        assert {"run": path.parent.name} | kept == records.load_study(path)
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.study_runs)
     assert study_plan.work_items(found.values()) == []
@@ -824,7 +832,7 @@ def test_from_the_command_line_to_kept_results(here, capsys):
     stale = prune.prune(
         params, Paths(), delete=True
     )  # the finished studies, kept meanwhile, and their snapshots; not the folders
-    assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 4, "round", "round"])
+    assert sorted(path.name.partition("-")[0] for path in stale) == sorted([*NAMES * 2, "round", "round"])
 
     assert main.main(["prune", "--yes"]) == 0
     assert not list(Path("results/runs/p").iterdir())
@@ -861,16 +869,12 @@ def test_studies_of_kept_runs_are_kept_later(here, capsys):
     assert main.main(["plan", "--export", "runs.json"]) == 0  # of runs that are kept, where their weights lie
     assert [sorted(record["studies"]) for record in json.loads(Path("runs.json").read_text())] == [NAMES] * 2
     assert main.main(["train"]) == 0
-    note = made_in("results/runs", "json")[0]
-    for path, changed in (
-        (note, json.dumps(read_json(note) | {"code": "other"})),
-        (note.with_suffix(".csv"), note.with_suffix(".csv").read_text() + "\n"),
-    ):
-        text = path.read_text()
-        path.write_text(changed)
-        capsys.readouterr()
-        assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
-        path.write_text(text)
+    path = made_in("results/runs")[0]
+    record = records.load_study(path)
+    records.write(path, record | {"code": "other"})
+    capsys.readouterr()
+    assert main.main(["keep"]) == 2 and f"error: {path}: " in capsys.readouterr().err
+    records.write(path, record)
     assert shelved() == []
     item = experiments.plan_experiments(params, Paths())["p"]["fig"]
     own = {("p", run_lookup.run_key(run.config, run.data)): run.id for run in item.runs}

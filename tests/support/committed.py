@@ -1,6 +1,5 @@
 """The committed reports, and the numbers that they are made from, gathered from what is kept."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from fedrepro.core import provenance
 from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
-from fedrepro.runs import kept
+from fedrepro.runs import records
 from fedrepro.runs.gather import gather
 from fedrepro.runs.paths import Paths
 from support.checkout import ROOT
@@ -21,8 +20,13 @@ SCALES = ("small", "paper")
 
 def has_history() -> bool:
     """Whether the repository has the commits of all kept runs, which pages read."""
-    environments = json.loads((ROOT / "results/kept" / kept.ENVIRONMENTS).read_text(encoding="utf-8"))
-    return all(provenance.commit_date(one["commit"]) for one in environments.values())
+    return all(provenance.commit_date(commit) for commit in kept_commits())
+
+
+def kept_commits() -> set[str]:
+    """The commits of all kept runs and studies."""
+    runs = [run for path in (ROOT / "results/kept").glob("*.jsonl") for run in records.load_kept(path).values()]
+    return {one["environment"]["commit"] for run in runs for one in (run, *run["studies"].values())}
 
 
 needs_history = pytest.mark.skipif(not has_history(), reason="a shallow clone, or no git: registration is unknown here")

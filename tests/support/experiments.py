@@ -3,12 +3,12 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params
-from fedrepro.core.files import sha256
-from fedrepro.runs import kept
-from fedrepro.runs.kept import is_kept
+from fedrepro.core import provenance
+from fedrepro.runs import records
 from fedrepro.runs.run import Run
 from support import settings
 
@@ -48,43 +48,37 @@ def one(**changes) -> Params:
 
 
 def finish(run: Run, text: str = ROWS, **changes) -> Run:
-    """As if it had been trained, or kept if its folder would be below `results/kept`. `changes`: what it says."""
-    rows = list(csv.DictReader(io.StringIO(text)))
-    record = {
-        "status": "finished",
-        "rounds": len(rows) - 1,
-        "weights": 7,
-        "bytes_down": 8,
-        "bytes_up": 9,
-        "metrics": sha256(text),
-    }
-    record |= {"run": run.id, "data": run.data, "code": run.code}
-    texts = {
-        "config": run.config_record() | {"dataset": "some data"},
-        "timing": {"rounds": 1, "seconds": 2.0},
-        "summary": record,
-    }
-    texts["environment"] = {"commit": run.code, "device": "cpu", "executor": "plain", "hardware": "a chip", "torch": "2.8"}
-    texts = {name: {key: changes.get(key, value) for key, value in values.items()} for name, values in texts.items()}
-    if is_kept(run.folder):
-        record = texts["config"] | texts["summary"] | {"environment": texts["environment"]}
-        return shelve(run, record, rows)
-    run.folder.mkdir(parents=True, exist_ok=True)
-    for name, values in texts.items():
-        (run.folder / f"{name}.json").write_text(json.dumps(values))
-    (run.folder / "metrics.csv").write_text(text)
+    """As if it had been trained, or kept if its folder names a line of a kept file. `changes`: what it says."""
+    header, *table = csv.reader(io.StringIO(text))
+    columns = records.columns(header, table)
+    commit = run.code if provenance.is_commit(run.code) else "0123456"
+    environment = {"commit": commit, "device": "cpu", "executor": "plain", "hardware": "a chip", "torch": "2.8"}
+    environment |= {name: changes.pop(name) for name in environment.keys() & changes.keys()}
+    begun = run.config_record() | {"dataset": "some data", "environment": environment}
+    times = {"timed_rounds": 1, "seconds": 2.0}
+    outcome = {"status": "finished", "rounds": len(table) - 1, "weights": 7, "bytes_down": 8, "bytes_up": 9}
+    record = {"run": run.id} | begun | times | outcome | {"metrics": records.digest(columns), "columns": columns} | changes
+    if run.is_kept:
+        return shelve(run, record)
+    records.write(run.folder / records.BEGUN, begun | times | {"round_seconds": []})
+    records.write(run.folder / records.RECORD, record)
     (run.folder / "model.safetensors").write_text("large")
     return run
 
 
-def shelve(run: Run, record: dict, rows: list[dict]) -> Run:
-    papers = kept.load_all(run.folder.parents[1])
-    papers.setdefault(run.folder.parent.name, kept.KeptPaper()).add(record, rows)
-    kept.save(run.folder.parents[1], papers)
+def without_times(folder: Path) -> dict:
+    """The record of a finished run, without what differs when it is trained again."""
+    record = json.loads((folder / records.RECORD).read_text())
+    del record["seal"]
+    columns = {name: column for name, column in record["columns"].items() if name != records.SECONDS}
+    return {name: value for name, value in record.items() if name not in records.TIMES} | {"columns": columns}
+
+
+def shelve(run: Run, record: dict) -> Run:
+    kept = {**records.load_kept(run.folder.parent), run.id: {"studies": {}} | record}
+    records.save(run.folder.parent, [one for _, one in sorted(kept.items())])
     return run
 
 
 def unshelve(run: Run) -> None:
-    papers = kept.load_all(run.folder.parents[1])
-    papers[run.folder.parent.name].remove(run.id)
-    kept.save(run.folder.parents[1], papers)
+    records.save(run.folder.parent, [one for name, one in records.load_kept(run.folder.parent).items() if name != run.id])

@@ -12,6 +12,7 @@ import time
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -20,31 +21,37 @@ import torch
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
-from fedrepro.core.files import read_json, write_json
-from fedrepro.runs import integrity
-from fedrepro.runs import run as runs
-from fedrepro.runs.kept import run_hash
+from fedrepro.runs import records
+from fedrepro.runs.records import run_hash
 from fedrepro.training import checkpoint, progress_bar
 from fedrepro.training import run as engine
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.run import Limits
 from fedrepro.training.state import ClientState
+from support.experiments import without_times
 from support.federation import ALGORITHMS, LONG, a_run, assert_same, config, images, partition, train, uniform
 
-FREE = ("log.txt", "timing.json")  # may differ between two runs
-FILES = {"config.json", "metrics.csv", "summary.json", "model.safetensors", "environment.json", *FREE}
+FREE = ("log.txt", "begun.json", "record.json")  # have times, which differ between two runs
+FILES = {"model.safetensors", *FREE}
 NOW = Limits(deadline=0.0)
 ALIGNMENT = 64  # bytes, of what torch allocates on a processor
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder: Path) -> dict[str, Any]:
+    """All files of a run, and its record without times."""
     files = (path for path in folder.rglob("[!.]*") if path.is_file() and path.name not in FREE)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files} | {"record": without_times(folder)}
 
 
-def summary(folder: Path) -> dict:
-    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+def record(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text(encoding="utf-8"))
+
+
+def metrics(folder: Path) -> list[dict]:
+    """The rows of a run without their seconds, as numbers."""
+    columns = without_times(folder)["columns"]
+    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
 
 
 class Stops:
@@ -91,7 +98,7 @@ def test_a_finished_run(tmp_path):
     assert train(tmp_path / "run", settings, NOW)
     assert before == {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
 
-    rows, saved = runs.read_metrics(tmp_path / "run" / "metrics.csv"), summary(tmp_path / "run")
+    rows, saved = metrics(tmp_path / "run"), record(tmp_path / "run")
     state, stored = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
     assert rows == stored and [row["round"] for row in rows] == [0, 1, 2, 3] and state.round == 3
     expected = {"status": "finished", "rounds": 3, "run": "run", "data": "made", "code": "code"}
@@ -101,11 +108,10 @@ def test_a_finished_run(tmp_path):
     assert set(saved["best"]) == set(saved["final"]) - {"test_loss"}  # whose best is not its highest
     assert saved["weights"] == sum(tensor.numel() for tensor in state.weights.values())
     assert all(saved[way] == sum(row[way] for row in rows) for way in ("bytes_down", "bytes_up"))
-    assert RunConfig.model_validate(json.loads((tmp_path / "run" / "config.json").read_text())["config"]) == settings
+    assert RunConfig.model_validate(saved["config"]) == settings
     assert all("seal" in json.loads(path.read_text()) for path in (tmp_path / "run").glob("*.json"))
     assert saved["bytes_down"] > saved["bytes_up"]
-    environment = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert environment["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
+    assert saved["environment"]["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
 
 
 def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
@@ -116,7 +122,7 @@ def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
     assert saved.keys() == {"round", "rounds", "measure", "value"} and (saved["round"], saved["rounds"]) == (0, 4)
     monkeypatch.setattr(progress_bar, "WRITE_SECONDS", 0.0)
     assert not train(tmp_path / "run", settings, Stops(0))
-    rows = runs.read_metrics(tmp_path / "run/metrics.csv")
+    _, rows = checkpoint.load(tmp_path / "run/checkpoint.safetensors", "run")
     saved = json.loads((tmp_path / "run/progress.json").read_text())
     assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
     assert (saved["round"], saved["measure"], saved["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
@@ -127,24 +133,30 @@ def test_seconds_of_each_round_are_timed_over_all_sessions_and_gathered(tmp_path
     settings = config(rounds=5)
     folder = tmp_path / f"digits-fedavg-s0-{run_hash(a_run(tmp_path, settings).config_record())}"
     assert [train(folder, settings, Stops(2)) for _ in range(3)] == [False, False, True]
-    rows = integrity.load_metrics(folder)
-    assert [row["seconds"] for row in rows] == ["", *map(str, timing(folder)["round_seconds"])]
-    assert len(rows) == 6 and all(float(row["seconds"]) > 0 for row in rows[1:])
-    old = timing(folder)
-    del old["round_seconds"], old["seal"]
-    write_json(folder / "timing.json", old)
-    assert "seconds" not in integrity.load_metrics(folder)[0]
+    before, *seconds = records.load(folder)["columns"]["seconds"]
+    assert before is None and seconds == times(folder)["round_seconds"]
+    assert len(seconds) == 5 and all(value > 0 for value in seconds)
 
 
-def timing(folder: Path) -> dict:
-    return json.loads((folder / "timing.json").read_text())
+@pytest.mark.parametrize("known", [0, 1, 3])
+def test_a_kill_between_a_checkpoint_and_its_times_costs_only_times(known, tmp_path):
+    """One that fell behind the checkpoint, or came before it."""
+    assert not train(tmp_path / "run", config(), Stops(2))
+    path = tmp_path / "run" / "begun.json"
+    records.write(path, records.load_begun(path.parent) | {"round_seconds": [0.5] * known})
+    assert train(tmp_path / "run", config())
+    assert record(tmp_path / "run")["columns"]["seconds"][:3] == ([None] + [0.5] * known + [None] * 3)[:3]
+
+
+def times(folder: Path) -> dict:
+    return json.loads((folder / "begun.json").read_text())
 
 
 def test_a_deadline_in_the_past_leaves_a_checkpoint(tmp_path):
     """The next call deletes partial files of a killed process."""
     assert train(tmp_path / "run", config(), NOW) is False
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert "checkpoint.safetensors" in names and not names & {"summary.json", "model.safetensors"}
+    assert "checkpoint.safetensors" in names and not names & {"record.json", "model.safetensors"}
     (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
     assert train(tmp_path / "run", config()) and {path.name for path in (tmp_path / "run").iterdir()} == FILES
 
@@ -161,7 +173,7 @@ def test_a_deadline_stops_before_a_round_that_would_pass_it(tmp_path):
 def test_divergence_is_a_result(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "fedrepro"):
         assert train(tmp_path / "run", config(lr=1e12, precision="float32", rounds=9))
-    saved, rows = summary(tmp_path / "run"), runs.read_metrics(tmp_path / "run" / "metrics.csv")
+    saved, rows = record(tmp_path / "run"), metrics(tmp_path / "run")
     assert saved["status"] == f"diverged at round {rows[-1]['round']}" and rows[-1]["round"] == len(rows) - 1 < 9
     assert rows[-1]["test_accuracy"] is None and 0 <= saved["final"]["test_accuracy"] <= 1
     assert {path.name for path in (tmp_path / "run").iterdir()} == FILES
@@ -174,6 +186,7 @@ import sys
 from pathlib import Path
 from fedrepro.training.devices import pick_device
 from fedrepro.training.run import Limits
+from support.experiments import without_times
 from support.federation import LONG, config, train
 pick_device("cpu")
 train(Path(sys.argv[1]), config(**LONG), Limits(checkpoint_seconds=0))
@@ -192,17 +205,19 @@ def test_killed_in_the_middle(tmp_path):
         time.sleep(0.002)
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
-    assert not (killed / "summary.json").exists()
+    assert not (killed / "record.json").exists()
     assert train(killed, config(**LONG)) and train(whole, config(**LONG))
     assert contents(whole) == contents(killed)
-    assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
+    assert (
+        LONG["rounds"] - 1 <= times(killed)["timed_rounds"] <= times(whole)["timed_rounds"] == LONG["rounds"]
+    )  # -1: killed before it
 
 
 def test_the_time_of_a_run_that_restarts_does_not_count(tmp_path):
     path, *_ = begun(tmp_path)
     path.unlink()
-    assert timing(tmp_path / "run")["rounds"] == 2 and train(tmp_path / "run", config())
-    assert timing(tmp_path / "run")["rounds"] == 3
+    assert times(tmp_path / "run")["timed_rounds"] == 2 and train(tmp_path / "run", config())
+    assert times(tmp_path / "run")["timed_rounds"] == 3
 
 
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
@@ -220,7 +235,7 @@ def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     assert contents(tmp_path / "whole" / "run") == contents(pieces)
 
 
-@pytest.mark.parametrize("name", ["log.txt", "snapshots", "checkpoint.clients", "checkpoint.safetensors", "metrics.csv", ""])
+@pytest.mark.parametrize("name", ["log.txt", "snapshots", "checkpoint.clients", "checkpoint.safetensors", "begun.json", ""])
 @pytest.mark.parametrize("kind", ["folder", "absent", "pipe"])
 def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
     precious, path = tmp_path / "precious" / "1-1.safetensors", tmp_path / "run" / name
@@ -251,19 +266,19 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
     stops.clear()
     monkeypatch.undo()
     assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
-    first = timing(broken)
+    first = times(broken)
     assert train(broken, config()) and train(whole, config())
     assert contents(whole) == contents(broken)
-    assert first["rounds"] == 2 and timing(broken)["rounds"] == 3 and timing(broken)["seconds"] > first["seconds"] > 0
+    assert first["timed_rounds"] == 2 and times(broken)["timed_rounds"] == 3 and times(broken)["seconds"] > first["seconds"] > 0
 
 
-def test_killed_before_the_summary(tmp_path):
-    """The final state exists; the next call only writes the summary and deletes other files."""
+def test_killed_before_the_record(tmp_path):
+    """The final state exists; the next call only writes the record and deletes other files."""
     assert train(tmp_path / "run", config())
     whole = contents(tmp_path / "run")
     state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
     checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows, "run")
-    (tmp_path / "run" / "summary.json").unlink()
+    (tmp_path / "run" / "record.json").unlink()
     assert train(tmp_path / "run", config())
     assert contents(tmp_path / "run") == whole
 
@@ -422,5 +437,5 @@ def test_provenance_is_read_before_the_first_round(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Federation, "advance", advanced)
     assert train(tmp_path, config(rounds=1))
-    found = read_json(tmp_path / "environment.json")
+    found = record(tmp_path)["environment"]
     assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")

@@ -13,8 +13,8 @@ import fedrepro
 from fedrepro import simulation
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets, partitions
-from fedrepro.runs.kept import run_hash
 from fedrepro.runs.paths import Paths
+from fedrepro.runs.records import run_hash
 from fedrepro.runs.run import Run
 from fedrepro.training import run as engine
 from fedrepro.training.federation import Federation

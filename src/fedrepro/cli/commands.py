@@ -268,17 +268,15 @@ def tune(options: argparse.Namespace) -> int:
 def keep(options: argparse.Namespace) -> int:
     """Copy finished runs to results/kept, and print them."""
     from fedrepro.experiments import keep, plan
-    from fedrepro.runs.kept import is_kept
 
-    keep.recover(options.results)
     project = Project(options)
     chosen = project.select(options.targets)
     _require_unblocked(chosen)
     folders = keep.keep(chosen, project.paths)
-    sys.stdout.writelines(f"{folder.parent.name} {folder.name}\n" for folder in folders)
+    sys.stdout.writelines(f"{folder.parent.stem} {folder.name}\n" for folder in folders)
     runs = plan.unique_runs(chosen)
     text = f"{sum(run.summary.exists() for run in runs)} of {count(len(runs), 'run')} are finished"
-    kept = sum(is_kept(run.folder) for run in runs)
+    kept = sum(run.is_kept for run in runs)
     if folders:
         sys.stdout.write(f"kept {count(len(folders), 'run')}; {text}\n")
     else:

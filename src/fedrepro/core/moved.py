@@ -17,7 +17,6 @@ MODULES = {  # below the package: old -> new
     "export": "experiments.run_list",
     "fields": "config.types",
     "files": "core.files",
-    "intact": "runs.integrity",
     "keeping": "experiments.keep",
     "listing": "cli.targets",
     "lookup": "experiments.run_lookup",

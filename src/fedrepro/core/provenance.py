@@ -108,7 +108,7 @@ def _digest_in(
 def report_digest() -> str:
     """Return the hash of the files that make artifacts from results, with comments, since drawing again costs seconds."""
     names = ("core/formatting", "core/metrics", "data/source_label", "results")
-    names += ("runs/gather", "runs/integrity", "runs/kept", "runs/reasons")
+    names += ("runs/gather", "runs/reasons", "runs/records")
     code = sorted([*PACKAGE.glob("report/**/*.py"), *(PACKAGE / f"{name}.py" for name in names)])
     sources = [*code, *sorted(PACKAGE.glob("report/templates/*"))]
     return value_digest({path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sources})

@@ -26,7 +26,7 @@ from fedrepro.core.metrics import MEASURES
 from fedrepro.data import datasets, partitions
 from fedrepro.experiments import run_lookup
 from fedrepro.models import tasks
-from fedrepro.runs import gather, kept
+from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import executors
@@ -123,14 +123,14 @@ def estimate(
 
 def kept_ratios(paths: Paths, device: torch.device) -> Ratios:
     """Return how long kept runs took on such a device, by the guess: the median of all that are similar."""
-    folders = [path.parent for path in sorted((paths.results / "kept").glob(f"*/{kept.RUNS}"))]
-    records = {folder / name: record for folder in folders for name, record in kept.load_runs(folder).items()}
+    files = sorted((paths.results / "kept").glob(f"*{records.KEPT}"))
+    kept = {file / name: record for file in files for name, record in records.load_kept(file).items()}
     # early code did not record operations: networks with as many weights have as many
-    recorded = [record for record in records.values() if "operations" in record["environment"]]
+    recorded = [record for record in kept.values() if "operations" in record["environment"]]
     operations = {record["weights"]: record["environment"]["operations"] for record in recorded}
     found: dict[tuple, list[float]] = defaultdict(list)
-    for run in (run for folder in folders for run in run_lookup.begun_runs(folder)):
-        record = records[run.folder]
+    for run in (run for file in files for run in run_lookup.begun_runs(file)):
+        record = kept[run.folder]
         environment, seconds = record["environment"], gather.core_seconds(record)
         forward = operations.get(record["weights"])
         if environment["device"] == device.type and record["status"] == "finished" and seconds and forward:

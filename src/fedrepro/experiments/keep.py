@@ -1,7 +1,5 @@
-"""Add finished runs and studies to the committed results (`runs.kept`)."""
+"""Add finished runs and studies to the committed results (`runs.records`)."""
 
-import csv
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +8,13 @@ from typing import Any
 from fedrepro import studies
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import single_process
+from fedrepro.core.files import check_no_links, single_process
 from fedrepro.experiments import run_lookup, study_plan
 from fedrepro.experiments.plan import PlannedExperiment
-from fedrepro.runs import integrity, kept
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
-from fedrepro.runs.run import RESULT_FILES, SUMMARY, Run, run_id
+from fedrepro.runs.records import RECORD
+from fedrepro.runs.run import Run, run_id
 from fedrepro.studies.base import Study
 
 LOCK = ".kept.lock"  # in results/; only one process at a time changes what is kept
@@ -30,7 +29,7 @@ def keep(chosen: list[PlannedExperiment], paths: Paths) -> list[Path]:
 
     Returns the kept runs' names, as folders.
 
-    Raises UserError, before anything is changed, for runs and studies whose code is not that of a commit, or whose numbers are
+    Raises UserError, before anything is changed, for runs and studies whose code is not that of a commit, or whose records are
     damaged.
     """
     with single_process(paths.results / LOCK):
@@ -38,38 +37,29 @@ def keep(chosen: list[PlannedExperiment], paths: Paths) -> list[Path]:
         commits: dict[Path, Commit | str] = {folder: _run_commit(new) for folder, (new, _, _) in new_runs.items()}
         ids = {(paper, run_lookup.run_key(new.config, new.data)): new.id for new, paper, _ in new_runs.values()}
         tables = {table: study for item in chosen for study, table in studies_to_keep(item, paths, ids)}
-        study_commits = {table.with_suffix(".json"): study_commit(table, study) for table, study in tables.items()}
+        study_commits = {table: study_commit(table, study) for table, study in tables.items()}
         refused = [f"{path}: {reason}" for path, reason in (commits | study_commits).items() if isinstance(reason, str)]
         refused += _lost_studies([(new, old) for new, _, old in new_runs.values() if old], tables)
         if refused:
             raise UserError("\n".join(refused))
-        if new_runs or tables:
-            folder = paths.results / "kept"
-            papers = kept.load_all(folder)
-            for new, paper, old in new_runs.values():
-                kept_paper = papers.setdefault(paper, kept.KeptPaper())
-                if old:
-                    kept_paper.remove(old.id)
-                record = integrity.load_record(new.folder)
-                environment = record["environment"] | commits[new.folder]
-                kept_paper.add(record | {"environment": environment}, integrity.load_metrics(new.folder))
-            for table in tables:
-                run, kept_paper = table.parent, papers[table.parent.parent.name]
-                note = integrity.load_studies(run)[table.stem]
-                note = {name: value for name, value in note.items() if name != "run"}
-                with table.open(encoding="utf-8", newline="") as file:
-                    columns = next(csv.reader(file))
-                kept_paper.add_study(run.name, table.stem, note, integrity.load_study_rows(table), columns)
-            kept.save(folder, papers)
+        papers = {paper: dict(records.load_kept(paths.kept(paper))) for paper in {item.paper for item in chosen}}
+        for new, paper, old in new_runs.values():
+            if old:
+                del papers[paper][old.id]
+            record = records.load(new.folder)
+            papers[paper][new.id] = record | {"environment": record["environment"] | commits[new.folder], "studies": {}}
+        changed = {paper for _, paper, _ in new_runs.values()}
+        for table in tables:
+            study, paper, run = records.load_study(table), table.parent.parent.name, table.parent.name
+            del study["run"]
+            record = papers[paper][run]
+            papers[paper][run] = record | {"studies": record["studies"] | {table.stem: study}}
+            changed.add(paper)
+        for paper in changed:
+            check_no_links(paths.kept(paper).parent)
+            records.save(paths.kept(paper), [record for _, record in sorted(papers[paper].items())])
     names = [paths.kept(paper) / new.id for new, paper, _ in new_runs.values()]
     return list(dict.fromkeys([*names, *(paths.kept(table.parent.parent.name) / table.parent.name for table in tables)]))
-
-
-def recover(results: Path) -> None:
-    """Finish or undo an interrupted change of the kept files before they are read; see `kept.recover`."""
-    if os.path.lexists(results / "kept"):
-        with single_process(results / LOCK):
-            kept.recover(results / "kept")
 
 
 def _runs_to_keep(item: PlannedExperiment, paths: Paths) -> Iterator[tuple[Run, Run | None]]:
@@ -78,7 +68,7 @@ def _runs_to_keep(item: PlannedExperiment, paths: Paths) -> Iterator[tuple[Run, 
     for run in item.runs:
         key = run_lookup.run_key(run.config, run.data)
         today = paths.runs(item.paper) / run_id(run.config, run.data)
-        new = replace(run, folder=today) if (today / SUMMARY).exists() else finished.get(key)
+        new = replace(run, folder=today) if (today / RECORD).exists() else finished.get(key)
         if new is None or (key in kept_runs and kept_runs[key].id in (new.id, today.name)):
             continue
         if key not in kept_runs or new.folder == today:
@@ -90,7 +80,7 @@ def _lost_studies(replaced: Iterable[tuple[Run, Run]], tables: Mapping[Path, Stu
     lost = []
     for new, old in replaced:
         added = [table for table in tables if table.parent.name == new.id]
-        for stem, note in integrity.load_studies(old.folder).items():
+        for stem, note in records.load_studies(old.folder).items():
             name = stem.rpartition("-")[0]
             if not any(tables[one].name == name and study_plan.has_settings(tables[one], note["settings"]) for one in added):
                 lost.append(
@@ -100,22 +90,15 @@ def _lost_studies(replaced: Iterable[tuple[Run, Run]], tables: Mapping[Path, Stu
 
 
 def _run_commit(run: Run) -> Commit | str:
-    """Return the commit whose code trained a run, or why there is none. Raises UserError for numbers that are not the run's."""
-    integrity.load_metrics(run.folder)
-    if missing := [name for name in RESULT_FILES if not (run.folder / name).exists()]:
-        return f"lacks {', '.join(missing)}; delete the folder and run again"
-    record = integrity.load_record(run.folder)
+    """Return the commit whose code trained a run, or why there is none. Raises UserError for a damaged record."""
+    record = records.load(run.folder)
     return _commit_with_code(record["environment"]["commit"], record["code"], provenance.modules(run.config))
 
 
 def study_commit(table: Path, study: Study) -> Commit | str:
-    """Return the commit whose code made a study, or why there is none. Raises UserError for a table that is not the study's."""
-    integrity.load_study_rows(table)
-    path, advice = table.with_suffix(".json"), integrity.repair_advice(table.parent, table)
-    note = integrity.read_result(path, "environment", "code", advice=advice)
-    commit = note["environment"].get("commit") if isinstance(note["environment"], dict) else None
-    integrity.check_commit(commit, path, advice)
-    return _commit_with_code(str(commit), note["code"], *study_plan.executed_modules(study))
+    """Return the commit whose code made a study, or why there is none. Raises UserError for a damaged record."""
+    record = records.load_study(table)
+    return _commit_with_code(record["environment"]["commit"], record["code"], *study_plan.executed_modules(study))
 
 
 def _commit_with_code(recorded: str, code: str, *executed: Any) -> Commit | str:

@@ -22,7 +22,6 @@ from fedrepro.experiments.resolve import NOT_TRAINING, error_prefix_at_scale, ex
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup, stored_runs
 from fedrepro.runs import reasons
 from fedrepro.runs.gather import ResultSources
-from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.runs.run import Run, code_digest, run_id
@@ -178,7 +177,7 @@ def warnings(chosen: Sequence[PlannedExperiment], compare: str = "none") -> list
 def _other_code_warning(chosen: Sequence[PlannedExperiment]) -> list[str]:
     """Warn that earlier code trained some of the kept runs."""
     runs = unique_runs(chosen)
-    older = sum(is_kept(run.folder) and run.code != code_digest(run.config) for run in runs)
+    older = sum(run.is_kept and run.code != code_digest(run.config) for run in runs)
     start = f"{older} of {count(len(runs), 'run')} {'was' if older == 1 else 'were'} trained by earlier code"
     return [f"{start}; use_kept_results=false trains all runs with today's code"] if older else []
 
@@ -207,7 +206,7 @@ def work_items(planned: Plan) -> list[WorkItem[Run]]:
     for paper, name, label, run in planned_runs(all_experiments(planned)):
         item = WorkItem(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary, run.step_cache_key)
         items.setdefault(run.folder, item)
-    return [item for item in items.values() if not is_kept(item.work.folder)]
+    return [item for item in items.values() if not item.work.is_kept]
 
 
 def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any]:

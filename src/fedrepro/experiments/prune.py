@@ -14,9 +14,9 @@ from fedrepro.core.files import is_locked
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
 from fedrepro.experiments import plan, run_lookup, study_plan, trials
-from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind
+from fedrepro.runs.records import BEGUN
 from fedrepro.runs.run import LOG, Run, run_id
 
 log = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
         for run in plan.unique_runs(experiments):
             partition = paths.partition(run.config, run.data)
             named |= {run.folder, partition, partition.with_suffix(".png")}
-            original = paths.runs(run.folder.parent.name) / run_id(run.config, run.data)
-            if not is_kept(run.folder):
+            original = paths.runs(run.folder.parent.stem) / run_id(run.config, run.data)
+            if not run.is_kept:
                 run_keys[run.folder.parent].add(run_lookup.run_key(run.config, run.data))
             elif original.name != run.id:
                 spared.add(original)  # needed with use_kept_results=false
@@ -87,7 +87,7 @@ def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple
 
     for top in (runs, stored):
         for paper in _list_folder(top, others):
-            sort(paper, lambda path: (path / "config.json").is_file())
+            sort(paper, lambda path: (path / BEGUN).is_file())
     sort(partitions, lambda path: path.suffix in (".npz", ".png") and path.is_file())
     studies = tuple(f"{name}-" for name in registry.names("studies"))
     for folder in sorted(path for path in named if path.parent.parent in (runs, stored) and path.exists()):

@@ -16,8 +16,7 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data import datasets
 from fedrepro.experiments.resolve import resolve
-from fedrepro.runs import integrity, kept
-from fedrepro.runs.kept import is_kept
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run, code_digest
 
@@ -145,14 +144,14 @@ class RunLookup:
         if not kept_with_other_data:
             return None
         others = [other for group in kept_with_other_data.values() for other in group]
-        labels = sorted({integrity.load_record(other.folder)["dataset"] for other in others})
+        labels = sorted({records.load(other.folder)["dataset"] for other in others})
         number = len(kept_with_other_data)
         start = "1 run is" if number == 1 else f"{number} runs are"
         return f"{start} kept, but of other data: {', '.join(labels)}; report_only=true reports what is kept"
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
-    """Return the finished runs of a paper's folder by `run_key`, preferring today's code.
+    """Return the finished runs in a paper's folder, or its file of kept runs, by `run_key`, preferring today's code.
 
     A run that today's settings cannot express is left out, with a warning.
 
@@ -169,12 +168,8 @@ def stored_runs(folder: Path) -> dict[str, Run]:
 
 
 def begun_runs(folder: Path) -> Iterator[Run]:
-    """Yield the runs of a paper's folder, finished or not; leave out and raise as `stored_runs`."""
-    if is_kept(folder / "run"):
-        records = {folder / name: record for name, record in kept.load_runs(folder).items()}
-    else:
-        records = {path.parent: integrity.load_config(path.parent) for path in sorted(folder.glob("*/config.json"))}
-    for run_folder, record in records.items():
+    """Yield the runs of a paper's folder or file, finished or not; leave out and raise as `stored_runs`."""
+    for run_folder, record in records.begun(folder).items():
         try:
             config = resolve(parse(RunConfig, record["config"], str(run_folder)))
         except UserError as error:

@@ -24,9 +24,8 @@ from fedrepro.experiments import run_list, run_lookup
 from fedrepro.experiments.jobs import WorkItem
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.experiments.resolve import check_study, error_prefix_at_scale
-from fedrepro.runs import integrity, reasons
+from fedrepro.runs import reasons, records
 from fedrepro.runs.gather import ResultSources
-from fedrepro.runs.kept import is_kept
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.runs.run import Run
@@ -48,12 +47,12 @@ class StudyRun:
     @property
     def is_kept(self) -> bool:
         """Whether the study was kept with its run; then `table` is only a name, without a file."""
-        return is_kept(self.table.parent)
+        return self.run.is_kept
 
     @property
     def done_file(self) -> Path:
         """The file that exists exactly if the study is finished."""
-        return self.run.summary if self.is_kept else self.table.with_suffix(".json")
+        return self.run.summary if self.is_kept else self.table
 
     @property
     def partial_file(self) -> Path:
@@ -119,21 +118,21 @@ def _plan(name: str, experiment: PlannedExperiment, params: Params, paths: Paths
 def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, paper: str) -> StudyRun | None:
     """Return the study of a run, finished or not; None for a kept run without the weights to start from."""
     study = studies.create(name, settings, run.config)
-    if is_kept(run.folder):
+    if run.is_kept:
         if tables := finished_in(run.folder, study):
             return StudyRun(run, study, tables[0])
         original = run_lookup.stored_runs(paths.runs(paper)).get(run_lookup.run_key(run.config, run.data))
         if original is None or not study.can_start(original.folder):
             return None
         run = original
-    return StudyRun(run, study, run.folder / f"{file_stem(study)}.csv")
+    return StudyRun(run, study, run.folder / f"{file_stem(study)}.json")
 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
     """Return the tables of a run's finished studies with these settings, whatever code made them; today's first."""
-    notes = {stem: note for stem, note in integrity.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
+    notes = {stem: note for stem, note in records.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
     stems = [stem for stem, note in notes.items() if has_settings(study, note["settings"])]
-    return [folder / f"{stem}.csv" for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))]
+    return [folder / f"{stem}.json" for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))]
 
 
 def has_settings(study: Study, stored: dict[str, Any]) -> bool:

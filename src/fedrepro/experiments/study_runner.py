@@ -1,6 +1,5 @@
 """Make studies one after the other in one process, providing the data and partitions that they need."""
 
-import csv
 import logging
 import time
 from collections.abc import Iterable
@@ -11,9 +10,10 @@ import torch
 from fedrepro.config.params import DeviceChoice
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, shared_failures
-from fedrepro.core.files import DELETE_ADVICE, atomic_write, check_no_links, read_json, sha256, write_json
+from fedrepro.core.files import DELETE_ADVICE, check_no_links, read_json, write_json
 from fedrepro.experiments import study_plan
 from fedrepro.experiments.study_plan import StudyRun
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import CODE_CHANGED, Run
 from fedrepro.studies.base import StudyContext
@@ -75,8 +75,8 @@ def _context(study_run: StudyRun, paths: Paths, mirror: str | None, device: torc
 
 def recorded_executor(run: Run, device: torch.device) -> str:
     """Return the executor that trained a run, since another one rounds sums differently; auto if this device lacks it."""
-    environment = read_json(run.folder / "environment.json", "executor") or {"executor": "auto"}
-    return environment["executor"] if environment["executor"] in executors.available(device) else "auto"
+    executor = records.load(run.folder)["environment"]["executor"]
+    return executor if executor in executors.available(device) else "auto"
 
 
 def _run_study(study_run: StudyRun, context: StudyContext, limits: Limits) -> bool:
@@ -117,15 +117,13 @@ def _stored_rows(study_run: StudyRun) -> list[list[str]]:
 
 
 def _write_results(study_run: StudyRun, rows: list[list[str]], environment: dict[str, Any]) -> None:
-    """Write the table, then the note, whose existence says that the study is finished."""
-    study, table = study_run.study, study_run.table
-    with atomic_write(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([study.columns, *rows])
-    note = {
+    """Write the record, whose existence says that the study is finished."""
+    study = study_run.study
+    record = {
         "run": study_run.run.id,
         "settings": study.settings.model_dump(mode="json"),
         "code": study_plan.study_code_digest(study),
-        "table": sha256(table.read_bytes()),
         "environment": environment,
+        "columns": records.columns(study.columns, rows),
     }
-    write_json(study_run.done_file, note)
+    records.write(study_run.done_file, record)

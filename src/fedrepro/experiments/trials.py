@@ -23,7 +23,7 @@ from fedrepro.experiments.resolve import error_prefix_at_scale, experiment_at_sc
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup
 from fedrepro.experiments.tuning import Values
 from fedrepro.report.statistics import EPSILON
-from fedrepro.runs import integrity
+from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingReason
 from fedrepro.runs.run import Run, code_digest
@@ -47,9 +47,10 @@ class Trial:
         """Return the mean of the measure over the last measured rounds and the seeds; None if not finite or a run diverged."""
         scores: list[float] = []
         for run in self.runs:
-            if integrity.load_record(run.folder)["status"] != "finished":
+            record = records.load(run.folder)
+            if record["status"] != "finished":
                 return None
-            trained = (row for row in integrity.load_metrics(run.folder) if int(row["round"]) > 0)
+            trained = (row for row in records.rows(record["columns"]) if int(row["round"]) > 0)
             scores.append(mean([float(row[by.by]) for row in trained if row.get(by.by)][-by.last :]))
         score = mean(scores)
         return score if math.isfinite(score) else None

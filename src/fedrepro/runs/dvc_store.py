@@ -4,7 +4,6 @@
 in it. So DVC does not track the folder in which runs are trained.
 """
 
-import filecmp
 import logging
 import os
 import shutil
@@ -12,11 +11,11 @@ from pathlib import Path
 
 from fedrepro.core.errors import UserError
 from fedrepro.core.files import atomic_write, check_no_links, is_locked
-from fedrepro.runs import integrity
-from fedrepro.runs.run import LOG, RESULT_FILES, SUMMARY
+from fedrepro.runs import records
+from fedrepro.runs.records import RECORD
+from fedrepro.runs.run import LOG
 
 log = logging.getLogger(__name__)
-COMPARED_FILES = tuple(name for name in RESULT_FILES if name != "timing.json")  # times differ when a run is trained again
 PARTIAL_SUFFIXES = {".part", ".begun"}  # of files that a killed process or study left
 
 
@@ -48,7 +47,7 @@ def restore(stored: Path, runs: Path) -> list[Path]:
         target = runs / run.name
         if not _is_writable(target):
             continue
-        if (target / SUMMARY).exists() and not _same_results(run, target):
+        if (target / RECORD).exists() and not _same_results(run, target):
             log.warning("%s: left alone, of another training than %s", target, run)
         elif not any(target.glob("checkpoint.*")) and not is_locked(target / LOG):
             changed += _copy_missing(run, target)
@@ -58,12 +57,11 @@ def restore(stored: Path, runs: Path) -> list[Path]:
 def _intact_runs(folder: Path) -> list[Path]:
     """Return the finished runs in a folder whose settings, numbers and studies are as they were written."""
     intact = []
-    for run in sorted(path.parent for path in folder.glob(f"*/{SUMMARY}")):
+    for run in sorted(path.parent for path in folder.glob(f"*/{RECORD}")):
         try:
             check_no_links(run)  # a link may point to files that are not the run's
-            integrity.load_metrics(run)
-            for name in integrity.load_studies(run):
-                integrity.load_study_rows(run / f"{name}.csv")
+            records.load(run)
+            records.load_studies(run)
         except UserError as error:
             log.warning("left out: %s", error)
         else:
@@ -83,18 +81,23 @@ def _is_writable(target: Path) -> bool:
 
 
 def _same_results(run: Path, other: Path) -> bool:
-    return filecmp.cmpfiles(run, other, COMPARED_FILES, shallow=False)[0] == [*COMPARED_FILES]
+    """Return whether two intact or damaged copies of a run have the same numbers, made alike; times differ each time."""
+    try:
+        first, second = records.load(run), records.load(other)
+    except UserError:
+        return False
+    return all(first[name] == second[name] for name in ("metrics", "environment"))
 
 
 def _copy_missing(source: Path, target: Path) -> list[Path]:
-    """Link or copy the files of a run that `target` lacks, the summary last. Returns `[target]` if there were any, else `[]`.
+    """Link or copy the files of a run that `target` lacks, the record last. Returns `[target]` if there were any, else `[]`.
 
     The log is always copied, since it is appended to in place.
     """
     names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in PARTIAL_SUFFIXES]
-    new = not (target / SUMMARY).exists()
+    new = not (target / RECORD).exists()
     missing = [name for name in names if new or not (target / name).exists()]
-    for name in sorted(missing, key=lambda name: (name.name == SUMMARY, name)):
+    for name in sorted(missing, key=lambda name: (name.name == RECORD, name)):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(target / name) as part:
             if name.name == LOG or not _try_link(source / name, part):

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.files import atomic_write
-from fedrepro.runs import integrity
-from fedrepro.runs.kept import is_kept
+from fedrepro.runs import records
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class ResultSources:
 
     note: dict[str, Any]  # the description of the experiment and of its series
     series: dict[str, list[Path]]  # label -> run folders
-    tables: dict[str, list[Path]] | None = None  # label -> tables of a study, read in place of each run's metrics.csv
+    tables: dict[str, list[Path]] | None = None  # label -> records of a study, whose tables are read in place of each run's
     done_files: Sequence[Path] = ()  # the files whose existence shows that all of it is finished
 
 
@@ -32,14 +31,12 @@ def gather(sources: ResultSources, out: Path) -> None:
     rows: list[dict[str, str]] = []
     series = {}
     for label, folders in sources.series.items():
-        records = [_record(folder) for folder in folders]
-        series[label] = sources.note["series"][label] | {"runs": records}
-        if sources.tables is None:
-            tables = [integrity.load_metrics(folder) for folder in folders]
-        else:
-            tables = [integrity.load_study_rows(path) for path in sources.tables[label]]
-        for table, record in zip(tables, records, strict=True):
-            rows += [{"series": label, "seed": str(record["seed"]), "run": record["run"]} | row for row in table]
+        runs = [records.load(folder) for folder in folders]
+        series[label] = sources.note["series"][label] | {"runs": list(map(_provenance, folders, runs))}
+        tables = runs if sources.tables is None else [records.load_study(path) for path in sources.tables[label]]
+        for table, run in zip(tables, runs, strict=True):
+            start = {"series": label, "seed": str(run["config"]["seed"]), "run": run["run"]}
+            rows += [start | row for row in records.rows(table["columns"])]
     columns = list(dict.fromkeys(column for row in rows for column in row)) or ["series", "seed", "run", "round"]
     with atomic_write(out / f"{name}.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
@@ -50,20 +47,19 @@ def gather(sources: ResultSources, out: Path) -> None:
         path.write_text(text + "\n", encoding="utf-8")
 
 
-def _record(folder: Path) -> dict[str, Any]:
-    """Return the provenance and totals of a run for the JSON file. Raises UserError if it is not finished."""
-    record = integrity.load_record(folder)
+def _provenance(folder: Path, record: records.Record) -> dict[str, Any]:
+    """Return the provenance and totals of a run for the JSON file."""
     environment = record["environment"]
     return {
         "run": folder.name,
-        "kept": is_kept(folder),
+        "kept": records.is_kept(folder),
         "dataset": record["dataset"],
         **{key: record["config"][key] for key in ("seed", "precision")},
         **{key: record[key] for key in ("status", "rounds", "weights", "bytes_down", "bytes_up", "data", "code")},
         "commit": environment["commit"],
         "commit_date": environment.get("commit_date"),  # earlier runs did not record it
         **{key: environment[key] for key in ("operations",) if key in environment},
-        **{key: environment[key] for key in integrity.ENVIRONMENT[1:]},
+        **{key: environment[key] for key in ("device", "executor", "hardware", "torch")},
         **({"core_seconds": seconds} if (seconds := core_seconds(record)) else {}),
     }
 

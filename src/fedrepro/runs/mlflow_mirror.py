@@ -23,8 +23,8 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, is_interrupt, masked
 from fedrepro.core.files import single_process
 from fedrepro.core.metrics import MEASURES
-from fedrepro.runs import integrity
-from fedrepro.runs.kept import Rows
+from fedrepro.runs import records
+from fedrepro.runs.records import Record, Rows
 from fedrepro.runs.run import Run
 
 EXPERIMENT_TAGS = {
@@ -69,17 +69,16 @@ def mirror(runs_by_experiment: Iterable[tuple[str, str, str, Run]], uri: str, sc
                 mentioned = {key for _, labels in runs.values() for key in labels}
                 for run, labels in runs.values():
                     try:
-                        record = integrity.load_record(run.folder)
+                        record = records.load(run.folder)
                         digest = provenance.value_digest([run.id, record["metrics"]], 32)  # other hardware: other numbers
-                        rows = None if digest in copies else integrity.load_metrics(run.folder)
                     except (UserError, OSError, ValueError) as error:
                         problems.append(f"{run.folder}: does not read: {error}")
                         continue
-                    if rows is None:
+                    if digest in copies:
                         _update_tags(client, copies.pop(digest), labels, mentioned)
                         present += 1
                     else:
-                        _copy_run(client, experiment, run, record, rows, labels | {"digest": digest, "paper": paper})
+                        _copy_run(client, experiment, run, record, labels | {"digest": digest, "paper": paper})
                         new += 1
                 for copy in copies.values():
                     _update_tags(client, copy, {}, mentioned)
@@ -160,7 +159,7 @@ def _update_tags(client: Any, copy: Any, tags: dict[str, str], mentioned: set[st
         client.delete_tag(copy.info.run_id, key)
 
 
-def _copy_run(client: Any, experiment: str, run: Run, record: dict[str, Any], rows: Rows, tags: dict[str, str]) -> None:
+def _copy_run(client: Any, experiment: str, run: Run, record: Record, tags: dict[str, str]) -> None:
     """Create an MLflow run; its final status is written last. Times are in milliseconds since 1970."""
     from mlflow.entities import Metric, Param
 
@@ -178,7 +177,7 @@ def _copy_run(client: Any, experiment: str, run: Run, record: dict[str, Any], ro
     ended = datetime.fromisoformat(record["ended"]).timestamp() if "ended" in record else run.summary.stat().st_mtime
     start, end = int((ended - record.get("seconds", 0.0)) * 1000), int(ended * 1000)
     params = [Param(*item) for item in _flatten(run.config.model_dump(mode="json"))]
-    metrics = [Metric(*point) for point in _metric_points(rows, start, end)]
+    metrics = [Metric(*point) for point in _metric_points(records.rows(record["columns"]), start, end)]
     title = f"{label}, {name}, seed {run.config.seed}"
     copy = client.create_run(experiment, start_time=start, tags=tags, run_name=title).info.run_id
     first = VALUES_PER_CALL - len(params)

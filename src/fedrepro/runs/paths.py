@@ -8,6 +8,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
+from fedrepro.runs.records import KEPT
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Paths:
         return self.results / "runs" / paper
 
     def kept(self, paper: str) -> Path:
-        return self.results / "kept" / paper
+        return self.results / "kept" / f"{paper}{KEPT}"
 
     def stored(self, paper: str) -> Path:
         return self.results / "stored" / paper

@@ -1,4 +1,4 @@
-"""Training runs: name, files, code digest and rows. Imports no torch."""
+"""Training runs: name, files and code digest. Imports no torch."""
 
 import importlib
 from dataclasses import dataclass
@@ -8,15 +8,11 @@ from typing import Any
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import parse_rows, read_file
-from fedrepro.runs.kept import RUNS, is_kept, run_hash
+from fedrepro.runs.records import RECORD, is_kept, run_hash
 
 CODE_CHANGED = "code changed since the work was planned; start the same command again"
 LOG = "log.txt"  # in a run's folder; locked by the process that trains the run
 PROGRESS = "progress.json"  # exists while a run is unfinished
-SUMMARY = "summary.json"  # exists exactly if a run is finished
-# results of a run besides its log and its weights; the summary is last, since it marks a copy as finished
-RESULT_FILES = ("config.json", "metrics.csv", "environment.json", "timing.json", SUMMARY)
 Row = dict[str, Any]  # the measured columns of a round
 # settings that a recorded step depends on, besides tensor shapes: a method sees its options, the network and the task
 STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "optimizer", "momentum", "weight_decay", "precision"}
@@ -24,7 +20,7 @@ STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "optimizer", "mome
 
 @dataclass(frozen=True)
 class Run:
-    """A training run. Its folder's name hashes all that determines the result; committed runs (`runs.kept`) have no folder."""
+    """A training run. Its folder's name hashes all that determines the result; committed runs (`records.py`) have no folder."""
 
     folder: Path
     config: RunConfig
@@ -38,7 +34,11 @@ class Run:
     @property
     def summary(self) -> Path:
         """Return the file that exists exactly if the run is finished."""
-        return self.folder.parent / RUNS if is_kept(self.folder) else self.folder / SUMMARY
+        return self.folder.parent if self.is_kept else self.folder / RECORD
+
+    @property
+    def is_kept(self) -> bool:
+        return is_kept(self.folder)
 
     @property
     def log(self) -> Path:
@@ -54,7 +54,7 @@ class Run:
         return self.config.model_dump_json(include=STEP_CACHE_FIELDS)
 
     def config_record(self) -> dict[str, Any]:
-        """Return the content of config.json."""
+        """Return all that determines the result."""
         return {"config": self.config.model_dump(mode="json"), "data": self.data, "code": self.code}
 
 
@@ -77,20 +77,3 @@ def check_code_unchanged(config: RunConfig, code: str) -> None:
         importlib.import_module(f"fedrepro.{module}")  # import before reading, so that an edit in between is noticed
     if code_digest(config) != code:
         raise UserError(CODE_CHANGED)
-
-
-def read_metrics(path: Path) -> list[Row]:
-    """Return the rows of a metrics.csv; a value that was not measured is None."""
-    return [{key: _number(key, cell) for key, cell in row.items()} for row in parse_rows(read_file(path), path)]
-
-
-def _number(column: str, cell: str) -> int | float | None:
-    if cell == "":
-        return None
-    return int(cell) if column in ("round", "bytes_down", "bytes_up") else float(cell)
-
-
-def to_csv(rows: list[Row]) -> str:
-    """Return rows as the text of metrics.csv."""
-    lines = [",".join("" if cell is None else repr(cell) for cell in row.values()) for row in rows]
-    return "\n".join([",".join(rows[0]), *lines]) + "\n"

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
+from fedrepro.runs.records import RECORD
 
 if TYPE_CHECKING:
     import torch
@@ -167,7 +168,7 @@ class RoundsStudy(Study):
         """Return a run with as many rounds as are trained again to reach the states before `rounds`, and `each` in each."""
         from fedrepro.training.replay import stored_rounds
 
-        finished = (folder / "summary.json").exists()
+        finished = (folder / RECORD).exists()
         stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
         trained, position = 0, 1  # the round before which a state is there
         for round in rounds:

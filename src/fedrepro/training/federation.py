@@ -30,7 +30,7 @@ from fedrepro.training.worker_pool import WorkerPool, unpack
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:
-    """Return the columns of a run's metrics.csv: the round, the run's measures, and
+    """Return the columns of a run's record: the round, the run's measures, and
 
     train_loss            local objective: mean over a participant's steps, then over the participants
     bytes_down, bytes_up  sent to, and by, all participants of the round

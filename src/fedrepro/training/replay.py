@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrepro.core.errors import UserError
-from fedrepro.runs.run import read_metrics
+from fedrepro.runs import records
 from fedrepro.training import checkpoint
 from fedrepro.training.federation import Federation, State
 from fedrepro.training.round import LocalTraining
@@ -76,8 +76,8 @@ class Replay:
         self.federation, self.folder, self.rounds, self.forbid = federation, folder, frozenset(rounds), forbid
         self.state: State | None = None
         self._stored: list[Path] = []
-        table = folder / "metrics.csv"
-        self._recorded_losses = {row["round"]: row["train_loss"] for row in read_metrics(table)} if table.exists() else {}
+        columns = records.load(folder)["columns"] if (folder / records.RECORD).exists() else {"round": [], "train_loss": []}
+        self._recorded_losses = dict(zip(columns["round"], columns["train_loss"], strict=True))
 
     def reach(self, round: int) -> bool:
         """Advance `state` to the one before a round, or to the one in which the run diverged.
@@ -116,7 +116,7 @@ class Replay:
         """Return the state after the next round. Raises UserError if its train loss is not the run's."""
         after, row = self.federation.advance(state, watch)
         recorded, loss = self._recorded_losses.get(row["round"]), row["train_loss"]
-        if recorded is None or not math.isfinite(recorded):
+        if not isinstance(recorded, float):
             return after
         if loss is None or not math.isclose(loss, recorded, rel_tol=LOSS_TOLERANCE):
             for path in self._stored:  # they are not states of the run

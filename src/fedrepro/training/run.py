@@ -1,11 +1,9 @@
 """Training of one run and the files in its folder. It can be stopped and resumed at any time.
 
-config.json            resolved config, identity and description of the data, code digest
-metrics.csv            one row per round
-summary.json           status and final numbers; exists if and only if the run is finished
+record.json            the run's record (runs/records.py); exists exactly if the run is finished
+begun.json             settings, data, code, environment and times so far, from which the record is made
 model.safetensors      the global weights and the server's state; clients' states are kept in snapshots alone
-environment.json       commit, versions, hardware, executor, and the library that computed matrix products
-log.txt, timing.json   times; the only files that differ between two identical runs
+log.txt                times
 checkpoint.safetensors, checkpoint.clients/, clients-*/, progress.json   while unfinished
 snapshots/             states that studies need (training/replay.py)
 """
@@ -17,7 +15,6 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,19 +22,17 @@ from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import CONTINUED, UserError
 from fedrepro.core.files import (
-    atomic_write,
     check_no_links,
-    read_json,
     remove_stale_parts_below,
-    sha256,
     single_process,
-    write_json,
 )
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import source_label
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
-from fedrepro.runs.run import Row, Run, to_csv
+from fedrepro.runs import records
+from fedrepro.runs.records import BEGUN, Record
+from fedrepro.runs.run import Row, Run
 from fedrepro.training import checkpoint, client_store, progress_bar, replay
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
@@ -58,14 +53,14 @@ class Limits:
 
 
 def is_finished(run: Run) -> bool:
-    """Return whether the run is finished. If only its summary is missing, write it from the final state."""
+    """Return whether the run is finished. If only its record is missing, write it from the final state."""
     if run.summary.exists():
         return True
     if not (run.folder / "model.safetensors").exists():
         return False
     check_no_links(run.folder)
     state, rows = _load_state(run, run.folder / "model.safetensors")
-    _write_summary(run, state, rows)
+    _write_record(run, state, rows, records.load_begun(run.folder))
     return True
 
 
@@ -91,12 +86,13 @@ def train(
     with single_process(run.log, wait=False), _LogToFile(run.log):
         # before training: a commit that is made while this process trains is not the code that it runs
         environment = provenance.environment(device, provenance.modules(run.config))
-        write_json(run.folder / "config.json", run.config_record() | {"dataset": source_label.format_label(dataset.meta)})
+        begun = run.config_record() | {"dataset": source_label.format_label(dataset.meta), "environment": environment}
+        clock = _Clock(run, begun)
         federation = None
         try:
             client_store.remove_left(run.folder)
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores, folder=run.folder)
-            return _train(run, federation, limits, snapshots, environment)
+            return _train(run, federation, limits, snapshots, clock)
         except RuntimeError as error:
             if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
                 raise
@@ -108,17 +104,18 @@ def train(
     raise _memory_error(run.config, device, name, cores)  # outside the handler, in which the error keeps its tensors alive
 
 
-def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], environment: dict[str, Any]) -> bool:
+def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], clock: "_Clock") -> bool:
     state, rows = _resume(run, federation)
-    clock = _Clock(run, state.round, federation.cores)
+    clock.start(state.round, federation.cores)
     state = _train_rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info("stopped at the time limit after round %d of %d; the same command resumes it", state.round, run.config.rounds)
         return False
-    environment |= {"executor": federation.executor.name, "operations": federation.flops}  # of one image's forward pass
+    environment = clock.begun["environment"]
+    environment.update(executor=federation.executor.name, operations=federation.flops)  # of one image's forward pass
     if federation.device.type == "cpu":
         environment["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"  # library of large matrix products
-    _finish(run, state, rows, environment, clock)
+    _finish(run, state, rows, clock)
     return True
 
 
@@ -197,35 +194,36 @@ def _train_rounds(
 def _save(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     checkpoint.save(run.folder / "checkpoint.safetensors", state, rows, run.id)
     clock.write(state.round)
-    _write_text(run.folder / "metrics.csv", to_csv(rows))
 
 
-def _finish(run: Run, state: State, rows: list[Row], environment: dict[str, Any], clock: "_Clock") -> None:
-    """Write the final files, the summary last: where it exists, the run is complete."""
+def _finish(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
+    """Write the final files, the record last: where it exists, the run is complete."""
     if state.diverged:
         log.warning("diverged at round %d: the loss or a weight is not finite", state.round)
-    _write_text(run.folder / "metrics.csv", to_csv(rows))
-    write_json(run.folder / "environment.json", environment)
-    checkpoint.save(run.folder / "model.safetensors", replace(state, clients={}), rows, run.id)
     clock.write(state.round)
-    _write_summary(run, state, rows)
-    final = _summary(run, state, rows)["final"]
+    checkpoint.save(run.folder / "model.safetensors", replace(state, clients={}), rows, run.id)
+    final = _write_record(run, state, rows, clock.begun)["final"]
     log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
 
 
-def _write_summary(run: Run, state: State, rows: list[Row]) -> None:
-    """Delete the files that only an unfinished run needs, then write the summary."""
+def _write_record(run: Run, state: State, rows: list[Row], begun: Record) -> Record:
+    """Delete the files that only an unfinished run needs, then write the record."""
     checkpoint.delete(run.folder / "checkpoint.safetensors")
     run.progress.unlink(missing_ok=True)
     remove_stale_parts_below(run.folder)
-    write_json(run.summary, _summary(run, state, rows))
+    record = _record(run, state, rows, begun)
+    records.write(run.summary, record)
+    return record
 
 
-def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
+def _record(run: Run, state: State, rows: list[Row], begun: Record) -> Record:
     measured = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
     measured = {name: values for name, values in measured.items() if values}
+    columns = records.columns(rows[0], [row.values() for row in rows])
+    seconds = {records.SECONDS: [None, *begun["round_seconds"]]}
     return {
         "run": run.id,
+        **{name: value for name, value in begun.items() if name != "round_seconds"},
         "status": f"diverged at round {state.round}" if state.diverged else "finished",
         "rounds": state.round,
         "final": {name: values[-1] for name, values in measured.items()},
@@ -233,15 +231,9 @@ def _summary(run: Run, state: State, rows: list[Row]) -> dict[str, Any]:
         "bytes_down": sum(row["bytes_down"] for row in rows),
         "bytes_up": sum(row["bytes_up"] for row in rows),
         "weights": sum(tensor.numel() for tensor in state.weights.values()),
-        "data": run.data,
-        "code": run.code,
-        "metrics": sha256(to_csv(rows)),
+        "metrics": records.digest(columns),
+        "columns": columns | seconds,
     }
-
-
-def _write_text(path: Path, text: str) -> None:
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
 
 
 def _create_folder(folder: Path) -> None:
@@ -254,24 +246,29 @@ def _create_folder(folder: Path) -> None:
 class _Clock:
     """The seconds of a run's training in all its sessions and of each round, and core seconds: seconds times cores.
 
-    Written with each checkpoint, so that what a kill loses counts neither as rounds nor as seconds."""
+    Written to `begun.json` with each checkpoint, so that what a kill loses counts neither as rounds nor as seconds."""
 
-    def __init__(self, run: Run, reached: int, cores: int) -> None:
-        self._path, self._cores = run.folder / "timing.json", cores
-        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # a run without checkpoint starts at 0
-        self._before = earlier or {"rounds": 0, "seconds": 0.0}
-        self.round_seconds: list[float | None] = self._before.get(
-            "round_seconds", [None] * reached
-        )  # missing from earlier code
-        self._before.setdefault("core_seconds", self._before["seconds"])  # missing from earlier code, which used one core
-        self._reached, self._began = reached, time.monotonic()
+    def __init__(self, run: Run, begun: Record) -> None:
+        """Args: begun: settings, data, code and environment of this session."""
+        self._path = run.folder / BEGUN
+        resumes = (run.folder / "checkpoint.safetensors").exists()
+        earlier = records.load_begun(run.folder) if resumes else {}  # a run without checkpoint starts at 0
+        self._before = {name: earlier.get(name, 0) for name in ("timed_rounds", "seconds", "core_seconds")}
+        self.round_seconds: list[float | None] = earlier.get("round_seconds", [])
+        self.begun: Record = begun | self._before | {"round_seconds": self.round_seconds}
+        records.write(self._path, self.begun)
+
+    def start(self, reached: int, cores: int) -> None:
+        """Begin to measure, after so many rounds that are done."""
+        self._reached, self._cores, self._began = reached, cores, time.monotonic()
+        self.round_seconds[:] = [*self.round_seconds, *[None] * reached][:reached]  # a kill may part them from the checkpoint
 
     def write(self, reached: int) -> None:
         rounds, seconds = reached - self._reached, time.monotonic() - self._began
-        session = {"rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
-        total = {name: round(self._before[name] + value, 2) for name, value in session.items()}
-        ended = datetime.now(UTC).isoformat(timespec="seconds")
-        write_json(self._path, total | {"round_seconds": self.round_seconds, "ended": ended})
+        session = {"timed_rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
+        self.begun |= {name: round(self._before[name] + value, 2) for name, value in session.items()}
+        self.begun["ended"] = datetime.now(UTC).isoformat(timespec="seconds")
+        records.write(self._path, self.begun)
 
 
 def _log_round(run: Run, row: Row) -> None:

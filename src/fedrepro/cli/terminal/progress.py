@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from fedrepro.core.files import read_file
 from fedrepro.core.formatting import count, duration
 from fedrepro.core.metrics import MEASURES
-from fedrepro.runs.run import LOG, PROGRESS, SUMMARY
+from fedrepro.runs.records import RECORD
+from fedrepro.runs.run import LOG, PROGRESS
 
 if TYPE_CHECKING:
     from fedrepro.experiments.cost import PendingWork  # which takes torch
@@ -70,7 +71,7 @@ class Progress:
 
 def read_progress(entry: "PendingWork") -> dict[str, Any] | None:
     """Return the content of a run's progress file; None before it exists, and for a study."""
-    if entry.done_file.name != SUMMARY:
+    if entry.done_file.name != RECORD:
         return None
     try:
         return json.loads(read_file(entry.done_file.parent / PROGRESS))

@@ -9,6 +9,7 @@ from fedrepro.core.formatting import count, duration
 from fedrepro.report.documents.findings import TESTED, Finding
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.verdicts import summary
+from fedrepro.runs.records import RECORD
 
 STYLES = {"yes": "green", "no": "red", "not shown": "yellow"}  # by a finding's answer
 DOCUMENTS = ("index.html", "report.pdf")
@@ -17,7 +18,7 @@ DOCUMENTS = ("index.html", "report.pdf")
 def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> str:
     """Return the message for the `outputs` of all finished jobs; `reports` is the folder of the scale's reports."""
     made = [Path(output) for output in outputs]
-    runs = sum(path.name == "summary.json" for path in made)
+    runs = sum(path.name == RECORD for path in made)
     studies = sum(path.suffix == ".json" and path.parts[:2] == ("results", "runs") for path in made) - runs
     trained = [count(runs, "run") + " trained"] * (runs > 0) + [count(studies, "study", "studies") + " made"] * (studies > 0)
     lines = [f"Done in {duration(seconds)}: {', '.join(trained) or 'nothing had to be trained'}."]

@@ -15,10 +15,8 @@ from fedrepro.core import provenance
 from fedrepro.core.files import atomic_write
 from fedrepro.report import artifacts
 from fedrepro.report.paper import Paper
-from fedrepro.runs import integrity
+from fedrepro.runs import records
 from fedrepro.runs.gather import ResultSources
-from fedrepro.runs.kept import METRICS, RUNS, STUDIES, is_kept
-from fedrepro.runs.run import RESULT_FILES
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": "Process Run Crate",
@@ -165,10 +163,10 @@ class Crate:
             for run in _run_folders(sources):
                 self.add_run(run)
         for name, sources in finished.items():
-            used = [self.file(path) for path in _unique(_stored_file(run, "metrics.csv") for run in _run_folders(sources))]
+            used = [self.file(path) for path in _unique(_stored_file(run) for run in _run_folders(sources))]
             if sources.tables is not None:
                 tables = [path for paths in sources.tables.values() for path in paths]
-                made = _unique(_stored_file(path.parent, path.name) for path in tables)
+                made = _unique(_stored_file(path) for path in tables)
                 self.add_action("study", f"{name}: study", used, made)
                 used = [self.file(path) for path in made]
             data = [folder / "data" / f"{name}.{ending}" for ending in ("csv", "json")]
@@ -183,13 +181,12 @@ class Crate:
         if folder in self.runs:
             return
         self.runs.add(folder)
-        record = integrity.load_record(folder)
+        record = records.load(folder)
         environment = record["environment"]
         description = f"{record['dataset']}; code {record['code']}, commit {environment['commit']}, {environment['hardware']}"
         key = provenance.value_digest([record["dataset"], record["data"]], 12)  # different data sets are different entities
         data = self._entity(f"#data-{key}", "CreativeWork", name=record["dataset"], identifier=record["data"])
-        files = [] if is_kept(folder) else [name for name in RESULT_FILES if name != "config.json" and (folder / name).exists()]
-        used = [self.file(_stored_file(folder, "config.json")), data]
+        used = [self.settings, data]
         more: dict[str, Any] = {"description": description}
         if "seconds" in record:
             more["resourceUsage"] = self._entity(
@@ -200,14 +197,10 @@ class Crate:
                 unitCode="http://qudt.org/vocab/unit/SEC",
                 value=str(record["seconds"]),
             )
-        made = [folder / name for name in files] or [_stored_file(folder, "metrics.csv")]
-        self.add_action("train", folder.name, used, made, **more)
+        self.add_action("train", folder.name, used, [_stored_file(folder)], **more)
 
     def close(self) -> None:
         """Add the kept files, if any run of them is shown, and the run of the whole workflow, with its steps."""
-        for kept in {run.parent.parent for run in self.runs if is_kept(run)}:
-            for path in _sources(kept):  # all, since the checksums name all
-                self.file(path)
         done = {step: actions for step, actions in self.actions.items() if actions}
         controls = []
         for position, (step, actions) in enumerate(done.items(), 1):
@@ -244,11 +237,10 @@ def _one_or_all(entities: list[Entity]) -> Entity | list[Entity] | None:
     return entities[0] if len(entities) == 1 else entities or None
 
 
-def _stored_file(folder: Path, name: str) -> Path:
-    """Return the path of a file of a run; for a kept run, of the paper's file that holds its content."""
-    if not is_kept(folder):
-        return folder / name
-    return folder.parent / {"config.json": RUNS, "metrics.csv": METRICS}.get(name, STUDIES)
+def _stored_file(path: Path) -> Path:
+    """Return the file with the record of a run's folder or of a study; of what is kept, the paper's file."""
+    kept = next((folder for folder in path.parents if folder.suffix == records.KEPT), None)
+    return kept or (path if path.suffix == ".json" else path / records.RECORD)
 
 
 def _unique(paths: Iterable[Path]) -> list[Path]:
