@@ -653,7 +653,7 @@ def test_clients_agree_on_the_top_classes_of_units():
     view = ExperimentView("first", DisplayOptions(), Results(note, table))
     assert quantity.evaluate(view) == ([pytest.approx((4 / 6 + 0 / 1) / 2)], [])
     assert quantity.model_copy(update={"blocks": ("a",)}).evaluate(view) == ([pytest.approx(4 / 6)], [])
-    with pytest.raises(UserError, match="agreement: blocks: unknown block 'c': choose from a, b"):
+    with pytest.raises(UserError, match="agreement: unknown block 'c': choose from a, b"):
         quantity.model_copy(update={"blocks": ("c",)}).evaluate(view)
 
 

@@ -19,7 +19,7 @@ from fedrepro.report.figures import _layout
 from fedrepro.report.figures import newcomers as bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
-from fedrepro.report.quantities.epochs import epochs_to_target
+from fedrepro.report.quantities.studies import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from fedrepro.runs import integrity, reasons

@@ -201,7 +201,8 @@ def parse_artifact(group: str, values: Any, where: str) -> Figure | Table:
     name, default = ARTIFACT_KINDS[group]
     kind = values.get("kind", default)
     with error_prefix(f"{where}.kind"):
-        model = getattr(registry.find(f"report.{group}", kind), name)
+        model = registry.find(f"report.{group}", kind)
+        model = model if isinstance(model, type) else getattr(model, name)
     return parse(model, {"kind": kind} | values, where)
 
 
@@ -299,7 +300,8 @@ def artifacts_schema() -> Schema:
 
 def _kind_schema(package: str, kind: str, name: str) -> Schema:
     """Return the schema of one kind; the key `kind` is required except for the default kind."""
-    schema = getattr(registry.find(f"report.{package}", kind), name).model_json_schema()
+    model = registry.find(f"report.{package}", kind)
+    schema = (model if isinstance(model, type) else getattr(model, name)).model_json_schema()
     schema["properties"]["kind"] = {"const": kind}
     if package in ARTIFACT_KINDS and ARTIFACT_KINDS[package][1] == kind:
         schema["required"].remove("kind")

@@ -17,7 +17,7 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import DASHES, MARKERS, SeriesStyle
-from fedrepro.report.quantities import divergence
+from fedrepro.report.quantities import studies
 from fedrepro.report.statistics import ROUNDING, estimate
 from fedrepro.runs.reasons import MissingReason
 
@@ -42,7 +42,7 @@ class Figure(base.Figure):
         return list(self.names)
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [results_name(name, self.of) for name in self.names] + [*self.names] * (self.of == divergence.STUDY)
+        return [results_name(name, self.of) for name in self.names] + [*self.names] * (self.of == studies.ACTIVATIONS)
 
     def _available_results(self, evidence: PaperData) -> dict[str, Results]:
         results = {name: evidence.study(name, self.of) for name in self.names}
@@ -84,10 +84,10 @@ class Figure(base.Figure):
 
     def _failure(self, evidence: PaperData, name: str, label: str) -> str:
         """Return how the networks of a series failed, if the line is of their activations; empty otherwise."""
-        if self.of != divergence.STUDY:
+        if self.of != studies.ACTIVATIONS:
             return ""
         study, learned = evidence.study(name, self.of), evidence.results[name]
-        return divergence.failure(ExperimentView(name, DisplayOptions(), study, {name: learned}), label, name)
+        return studies.failure(ExperimentView(name, DisplayOptions(), study, {name: learned}), label, name)
 
     def labels_with_rows(self, results: Results) -> list[str]:
         return [label for label in results.labels if results.rows_without_diverged(label)]

@@ -14,7 +14,8 @@ from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.quantities.epochs import STUDY, epochs_to_target
+from fedrepro.report.quantities.studies import NEWCOMERS as STUDY
+from fedrepro.report.quantities.studies import epochs_to_target
 from fedrepro.report.statistics import Estimate, estimate
 
 MARKER = PAPER_MARKER | {"linestyle": "none"}

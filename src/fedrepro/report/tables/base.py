@@ -10,7 +10,7 @@ from fedrepro.config.types import Count, Frozen, NonNegative
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import Number, display_factor, mean_cell, measure_unit_name, reached_cell
-from fedrepro.report.quantities import rounds_to
+from fedrepro.report.quantities.curves import RoundsTo
 from fedrepro.report.tables._grid import Grid, Row
 from fedrepro.runs.reasons import MissingReason
 
@@ -228,7 +228,7 @@ def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) 
     """Return the mean saving of rounds, seed by seed, in percent; empty unless every seed of both series reaches the target."""
     if label == baseline:
         return Number()
-    values, _ = rounds_to.Quantity(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
+    values, _ = RoundsTo(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
     return mean_cell({place: 100 * value for place, value in enumerate(values)}, 1) if values else Number()
 
 
