@@ -18,7 +18,7 @@ from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
 from fedrepro.report.figures._style import UNFINISHED_SUFFIX, category_colours
-from fedrepro.report.figures.sweep import ticks_fit
+from fedrepro.report.figures.bars import ticks_fit
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, ExperimentView
 from fedrepro.report.palette import SeriesStyle
