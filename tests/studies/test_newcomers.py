@@ -15,8 +15,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments import run_lookup, study_plan
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
-from fedrepro.report.figures import _layout
-from fedrepro.report.figures import bars
+from fedrepro.report.figures import _layout, bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.studies import epochs_to_target

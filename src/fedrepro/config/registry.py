@@ -12,6 +12,7 @@ PACKAGES = {"partitions": "data.partitions"}  # kind -> package, unless they hav
 TABLES = {  # kind -> the module with its table
     "datasets": ("data.datasets", "SOURCES"),
     "report.figures": ("report.figures", "KINDS"),
+    "report.tables": ("report.tables", "KINDS"),
     "report.quantities": ("report.quantities", "KINDS"),
     "schedules": ("training.schedules", "SCHEDULES"),
     "tasks": ("models.tasks", "TASKS"),
