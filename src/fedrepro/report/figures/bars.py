@@ -263,7 +263,7 @@ class Sweep(QuantityFigure):
     def _references(self, panel: list[Measured]) -> list[tuple[Measured, Estimate]]:
         """Return the reference series that have a value, with their means."""
         by_label = {one.label: one for one in panel}
-        return [(by_label[label], mean) for label in self.reference if (mean := by_label[label].mean)]
+        return [(by_label[label], mean) for label in self.reference if label in by_label and (mean := by_label[label].mean)]
 
     def _method_name(self, panel: list[Measured]) -> str:
         """Return the name of the method that the swept series share, otherwise "ours"."""
