@@ -18,7 +18,7 @@ from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
 from fedrepro.report.figures import _layout, _partition_heatmap
 from fedrepro.report.figures._style import UNFINISHED_SUFFIX, category_colours
-from fedrepro.report.figures.sweep import ticks_fit
+from fedrepro.report.figures.bars import ticks_fit
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, ExperimentView
 from fedrepro.report.palette import SeriesStyle
@@ -459,7 +459,7 @@ def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
     notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
     assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
-    assert nothing.labels_with_rows(changed.results["first-tsne"]) == []
+    assert nothing.data(changed) == {}
     [axes] = _layout.compose(nothing, changed).axes
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
@@ -533,7 +533,9 @@ def test_captions_count_the_columns_in_which_all_rows_agree(paper, evidence):
 
 def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
     rows = [{"layer": layer, "variance": value} for layer, value in (("conv1", 1), ("conv1", ""), ("conv1", 3), ("fc1", ""))]
-    assert paper.figures["variance"].seed_means(studied(rows, ("FedMMD",), (0,)), "FedMMD") == {"conv1": [2.0]}
+    figure = paper.figures["variance"]
+    found = {f"{name}-{figure.of}": studied(rows, ("FedMMD",), (0,)) for name in figure.names}
+    assert [line.means for line in figure.data(spec.paper_data(paper, found, {}))] == [{"conv1": [2.0]}] * len(figure.names)
 
 
 def test_rounds_to_the_plateau():
@@ -653,7 +655,7 @@ def test_clients_agree_on_the_top_classes_of_units():
     view = ExperimentView("first", DisplayOptions(), Results(note, table))
     assert quantity.evaluate(view) == ([pytest.approx((4 / 6 + 0 / 1) / 2)], [])
     assert quantity.model_copy(update={"blocks": ("a",)}).evaluate(view) == ([pytest.approx(4 / 6)], [])
-    with pytest.raises(UserError, match="agreement: blocks: unknown block 'c': choose from a, b"):
+    with pytest.raises(UserError, match="agreement: unknown block 'c': choose from a, b"):
         quantity.model_copy(update={"blocks": ("c",)}).evaluate(view)
 
 

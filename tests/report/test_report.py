@@ -202,8 +202,8 @@ def test_a_paper_without_figures_and_tables_is_refused(tmp_path):
 # ---- figures
 
 
-def figure(**changes) -> curves.Figure:
-    return curves.Figure(**{"title": "F", "kind": "curves", "experiment": "e"} | changes)
+def figure(**changes) -> curves.Curves:
+    return curves.Curves(**{"title": "F", "kind": "curves", "experiment": "e"} | changes)
 
 
 POINTS = {"c": [(1, 0.5), (2, 0.95), (99, 0.99)], "d": [(1, 0.4), (2, 0.9)]}

@@ -14,11 +14,10 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments import run_lookup, study_plan
 from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
-from fedrepro.report.figures import _layout
-from fedrepro.report.figures import newcomers as bars
+from fedrepro.report.figures import _layout, bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
-from fedrepro.report.quantities.epochs import epochs_to_target
+from fedrepro.report.quantities.studies import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
 from fedrepro.runs import reasons, records
@@ -263,7 +262,7 @@ def results_of(
     return Results(note, found)
 
 
-FIGURE = bars.Figure(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
+FIGURE = bars.NewClients(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
 PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
 
 
@@ -279,8 +278,8 @@ def axes_of(found: Results):
 def test_arrivals():
     found = results_of({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
-    mean, arrived, clients = bars.summarise_epochs(found, "Conv")
-    assert (mean.mean, arrived, clients) == (1.25, 3, 4)  # of 1 and 1.5
+    arrived = bars.arrivals(found, "Conv")
+    assert (arrived.epochs.mean, arrived.reached, arrived.clients) == (1.25, 3, 4)  # of 1 and 1.5
     found.rows[-1]["accuracy"] = "nan"
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
 

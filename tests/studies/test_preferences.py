@@ -12,7 +12,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head, tasks
-from fedrepro.report.figures.maps import agreement
+from fedrepro.report.figures.studies import agreement
 from fedrepro.studies import preferences
 from fedrepro.studies.preferences import NO_CLASS, distances, top_classes
 from fedrepro.training.replay import Replay

@@ -37,7 +37,7 @@ def own(found: Results) -> Results:
 def paper() -> Paper:
     """Experiments a and b, in the measures of Fig. 5 and of Fig. 4."""
     shown = {"a": {"measure": OWN, "target": {"paper": 0.9}}}
-    figures = {name: curves.Figure(title=name.upper(), kind="curves", experiment=name) for name in "ab"}
+    figures = {name: curves.Curves(title=name.upper(), kind="curves", experiment=name) for name in "ab"}
     values = {"title": "p", "reference": "r", "experiments": shown, "figures": figures, "tables": {}, "claims": {}}
     return parse(Paper, values, "test")
 

@@ -11,6 +11,9 @@ from fedrepro.core.errors import UserError, unknown_name_message
 PACKAGES = {"partitions": "data.partitions"}  # kind -> package, unless they have the same name
 TABLES = {  # kind -> the module with its table
     "datasets": ("data.datasets", "SOURCES"),
+    "report.figures": ("report.figures", "KINDS"),
+    "report.tables": ("report.tables", "KINDS"),
+    "report.quantities": ("report.quantities", "KINDS"),
     "schedules": ("training.schedules", "SCHEDULES"),
     "tasks": ("models.tasks", "TASKS"),
 }

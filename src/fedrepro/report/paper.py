@@ -30,10 +30,7 @@ from fedrepro.report.verdicts.summary import VERDICTS
 
 # in the paper's folder
 ARTIFACTS, CLAIMS, PROTOCOLS, DIGITISED = "artifacts.yaml", "claims.yaml", "protocols.yaml", "curves.json"
-ARTIFACT_KINDS = {
-    "figures": ("Figure", "curves"),
-    "tables": ("Table", None),
-}  # key in artifacts.yaml, also the package of the kinds -> the class of a kind, and the default kind
+ARTIFACT_KINDS = {"figures": "curves", "tables": None}  # key in artifacts.yaml, also the package of the kinds -> the default
 # rules of the workflow, whose names no paper or artifact may have
 RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train", "tune")
 CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
@@ -198,10 +195,9 @@ def parse_artifact(group: str, values: Any, where: str) -> Figure | Table:
     of a UserError."""
     if not isinstance(values, dict):
         return values
-    name, default = ARTIFACT_KINDS[group]
-    kind = values.get("kind", default)
+    kind = values.get("kind", ARTIFACT_KINDS[group])
     with error_prefix(f"{where}.kind"):
-        model = getattr(registry.find(f"report.{group}", kind), name)
+        model = registry.find(f"report.{group}", kind)
     return parse(model, {"kind": kind} | values, where)
 
 
@@ -286,7 +282,7 @@ def artifacts_schema() -> Schema:
     defs = schema["$defs"]
     del defs["Protocol"]
     for name, package in KINDS.items():
-        kinds = [_kind_schema(package, kind, name) for kind in registry.names(f"report.{package}")]
+        kinds = [_kind_schema(package, kind) for kind in registry.names(f"report.{package}")]
         for kind in kinds:
             defs |= kind.pop("$defs", {})
         defs[name] = {"anyOf": kinds}
@@ -297,10 +293,10 @@ def artifacts_schema() -> Schema:
     return without_titles(schema)
 
 
-def _kind_schema(package: str, kind: str, name: str) -> Schema:
+def _kind_schema(package: str, kind: str) -> Schema:
     """Return the schema of one kind; the key `kind` is required except for the default kind."""
-    schema = getattr(registry.find(f"report.{package}", kind), name).model_json_schema()
+    schema = registry.find(f"report.{package}", kind).model_json_schema()
     schema["properties"]["kind"] = {"const": kind}
-    if package in ARTIFACT_KINDS and ARTIFACT_KINDS[package][1] == kind:
+    if package in ARTIFACT_KINDS and ARTIFACT_KINDS[package] == kind:
         schema["required"].remove("kind")
     return schema

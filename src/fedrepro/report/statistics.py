@@ -1,11 +1,12 @@
 """Reductions of a curve to one number, and of the numbers of several seeds to a mean with its interval."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
+Item = TypeVar("Item")
 Curve = Sequence[tuple[int, float]]  # (round, value), in the order of rounds
 ROUNDING = 1e-12  # smaller differences of numbers around 1 are rounding errors of float64
 EPSILON = 1e-9  # added to every threshold, so that rounding errors decide nothing
@@ -127,6 +128,14 @@ def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def grouped(pairs: Iterable[tuple[T, Item]]) -> dict[T, list[Item]]:
+    """Return key -> the items of the pairs with this key, both in the order of the pairs."""
+    groups: dict[T, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 def holm(p_values: Mapping[T, float]) -> dict[T, float]:

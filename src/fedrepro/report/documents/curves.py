@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedrepro.report import figures as kinds
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.entries import display_name
 from fedrepro.report.documents.vega_lite import SPECIFICATION
-from fedrepro.report.figures import curves, lines, panels
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import display_factor, measure_unit_name
 from fedrepro.report.statistics import Curve, Estimate
@@ -47,17 +47,17 @@ def charts(content: PaperContent) -> dict[str, list[Settings]]:
 def _charts(content: PaperContent, key: str) -> Iterator[tuple[Settings, Curves]]:
     figures = content.spec.figures
     figure = figures[key]
-    for name in figure.names if isinstance(figure, panels.Figure) else [key]:
+    for name in figure.names if isinstance(figure, kinds.Composite) else [key]:
         member = figures[name]
         if member.missing_reason(content.evidence):
             continue
-        if isinstance(member, curves.Figure):
+        if isinstance(member, kinds.Curves):
             yield _learning_curves(content, name, member)
-        elif isinstance(member, lines.Figure) and member.x == "round":
+        elif isinstance(member, kinds.Lines) and member.x == "round":
             yield from _study_curves(content, name, member)
 
 
-def _learning_curves(content: PaperContent, key: str, figure: curves.Figure) -> tuple[Settings, Curves]:
+def _learning_curves(content: PaperContent, key: str, figure: kinds.Curves) -> tuple[Settings, Curves]:
     """Return a figure's chart. Figures of one experiment share their curves unless they differ in the measure."""
     view, own = content.evidence.panel(figure), content.evidence.experiments.get(figure.experiment)
     measure, results = view.measure, view.results
@@ -70,7 +70,7 @@ def _learning_curves(content: PaperContent, key: str, figure: curves.Figure) -> 
     return settings, Curves(name, *title, results, by_series, display_factor(measure), view.display.reported)
 
 
-def _study_curves(content: PaperContent, key: str, figure: lines.Figure) -> Iterator[tuple[Settings, Curves]]:
+def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Iterator[tuple[Settings, Curves]]:
     """Yield a chart for each experiment whose study has results."""
     measure, _, unit = figure.label.rstrip(")").rpartition(" (")
     for experiment, title in figure.names.items():
@@ -82,7 +82,7 @@ def _study_curves(content: PaperContent, key: str, figure: lines.Figure) -> Iter
             yield settings, Curves(name, own, measure, unit, results, by_series, figure.factor)
 
 
-def _round_means(figure: lines.Figure, results: Results, label: str) -> dict[int, Curve]:
+def _round_means(figure: kinds.Lines, results: Results, label: str) -> dict[int, Curve]:
     """Return seed -> mean of the numbers of each round."""
     numbers: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in results.rows_without_diverged(label):

@@ -10,7 +10,7 @@ from fedrepro.report.documents import entries
 from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.documents.entries import ArtifactView, command, display_name, is_numbered, nest_variants
 from fedrepro.report.documents.findings import TESTED, WORDS, Finding, plain_word
-from fedrepro.report.figures import panels
+from fedrepro.report.figures.panels import Composite
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.rules import RULES, UNJUDGED
@@ -38,7 +38,7 @@ class PaperView:
 
         Entries have their variants below them. An entry is not in the paper if it has neither its number nor one of its claims.
         """
-        composites = {key: figure for key, figure in self.spec.figures.items() if isinstance(figure, panels.Figure)}
+        composites = {key: figure for key, figure in self.spec.figures.items() if isinstance(figure, Composite)}
         parents = {panel: key for key, figure in composites.items() for panel in figure.names}
         parts = []
         for address, title, views in (("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)):

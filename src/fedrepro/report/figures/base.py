@@ -1,7 +1,7 @@
 """Base class of all kinds of figures, and the sentences that their captions share.
 
-A figure is a grid of panels. A kind draws on given matplotlib axes and does not import matplotlib, so that planning needs none;
-`_layout.py` creates axes, legends and files.
+A kind computes what it shows in `data`, which axes, CSV file and caption read. It draws on given matplotlib axes and does not
+import matplotlib, so that planning needs none; `_layout.py` creates axes, legends and files.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,14 @@ from typing import Any, ClassVar
 from fedrepro.config.types import Frozen
 from fedrepro.core.formatting import count
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, PaperData, results_name, split_results_name
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData, split_results_name
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.statistics import estimate
+from fedrepro.report.statistics import estimate, grouped
+from fedrepro.report.tables.base import PanelRefs
 from fedrepro.runs.reasons import MissingReason
 
 ALL_SCALES = "all"  # key of a remark for every scale
+SPREAD_COLUMNS = ("mean", "half_width", "seeds")
 
 
 @dataclass(frozen=True)
@@ -40,31 +42,42 @@ class Figure(Frozen):
     alt_text: ClassVar[str]
     height: ClassVar[float] = 2.7  # inches, of a single panel
     has_csv: ClassVar[bool] = True  # whether its numbers are also written as .csv
-    study: ClassVar[str | None] = None  # the study whose results are drawn; None: the experiment's own results
-
-    def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """Return the experiments whose runs are behind the figure; `figures` holds the paper's figures by key."""
-        raise NotImplementedError
 
     def sources(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """Return the names of the gathered results behind the figure."""
-        return [results_name(name, self.study) for name in self.experiments(figures)]
+        """Return the names of the gathered results behind the figure; `figures` holds the paper's figures by key."""
+        raise NotImplementedError
+
+    def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
+        """Return the experiments whose runs are behind the figure."""
+        return list(dict.fromkeys(split_results_name(name)[0] for name in self.sources(figures)))
 
     def check(self, checker: ReferenceChecker) -> None:
         """Check that all names in the figure's settings exist."""
         raise NotImplementedError
 
-    def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
-        """Return the rows of panels."""
-        return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.missing_reason(evidence))]]
+    def views(self, evidence: PaperData) -> list[ExperimentView]:
+        """Return the experiments that the figure shows, if they have results."""
+        raise NotImplementedError
+
+    def why_missing(self, view: ExperimentView) -> MissingReason | None:
+        """Return why one of the `views` cannot be shown, None otherwise; reads no rows of results."""
+        return view.missing_reason
+
+    def available(self, evidence: PaperData) -> list[ExperimentView]:
+        return [view for view in self.views(evidence) if not self.why_missing(view)]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
         """Return why nothing can be drawn, None otherwise; reads no rows of results."""
-        return self.first_results(evidence).missing_reason
+        reasons = [self.why_missing(view) for view in self.views(evidence)]
+        return None if None in reasons else reasons[0]
 
     def first_results(self, evidence: PaperData) -> Results:
         """Return the first results that are drawn."""
-        return evidence.results[self.sources(evidence.figures)[0]]
+        return self.available(evidence)[0].results
+
+    def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
+        """Return the rows of panels."""
+        return [[FigurePanel("", lambda axes: self.draw(axes, evidence), self.missing_reason(evidence))]]
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         """Draw a figure of one panel; labelled lines and bars are collected into a legend above the figure."""
@@ -92,11 +105,29 @@ class Figure(Frozen):
         raise NotImplementedError
 
 
-SPREAD_COLUMNS = ("mean", "half_width", "seeds")
+class PanelsFigure(Figure):
+    """A figure of some experiments, each by name or as `{experiment, measure, name}`."""
+
+    panels: PanelRefs
+
+    def sources(self, figures: Mapping[str, Figure]) -> list[str]:
+        return list(dict.fromkeys(ref.experiment for ref in self.panels))
+
+    def check(self, checker: ReferenceChecker) -> None:
+        for ref in self.panels:
+            checker.at("panels").check_ref(ref)
+
+    def views(self, evidence: PaperData) -> list[ExperimentView]:
+        return [evidence.panel(ref) for ref in self.panels]
+
+    def not_shown_sentences(self, evidence: PaperData) -> list[str]:
+        return not_shown_sentences({view.name: self.why_missing(view) for view in self.views(evidence)})
 
 
 def csv_spread(values: Sequence[float]) -> list:
     """Return mean, half of its 95 % interval (empty for a single value) and number of some values, as written to a .csv."""
+    if not values:
+        return ["", "", 0]
     result = estimate(values)
     return [_short(result.mean), "" if result.half_width is None else _short(result.half_width), len(values)]
 
@@ -107,10 +138,8 @@ def _short(value: float) -> str:
 
 def seeds_sentence(results: Sequence[Results], mark: str) -> str:
     """Return a sentence on the number of seeds; `mark` is what shows the interval of their mean, such as a band."""
-    counts: set[int] = set()
-    for result in results:
-        counts |= {len(result.runs(label)) - len(result.diverged_runs(label)) for label in result.labels}
-    counts = counts - {0} or {0}
+    numbers = [len(result.runs(label)) - len(result.diverged_runs(label)) for result in results for label in result.labels]
+    counts = {*numbers} - {0} or {0}
     if counts <= {0, 1}:
         return f"One seed, so no {mark}."
     fewest = "" if len(counts) == 1 else f"{min(counts)} to "
@@ -119,9 +148,8 @@ def seeds_sentence(results: Sequence[Results], mark: str) -> str:
 
 def emphasis_sentence(evidence: PaperData, results: Sequence[Results], how: str) -> list[str]:
     """Return a sentence on how the paper's own methods are emphasised, if there are other methods too."""
-    proposed: list[bool] = []
-    for result in results:
-        proposed += [style.proposed for label, style in evidence.styles_of(result).items() if label in result.labels]
+    styles = [(evidence.styles_of(result), result.labels) for result in results]
+    proposed = [style.proposed for by_label, labels in styles for label, style in by_label.items() if label in labels]
     return [f"{how}: the paper's own methods."] if any(proposed) and not all(proposed) else []
 
 
@@ -131,10 +159,8 @@ def data_sentence(results: Sequence[Results]) -> str:
 
 def unfinished_sentences(figure: Figure, evidence: PaperData) -> list[str]:
     """Return a sentence for each experiment with unfinished series."""
-    unfinished: dict[str, list[str]] = {}
-    for source in figure.sources(evidence.figures):
-        if labels := evidence.results[source].unfinished_series:
-            unfinished[split_results_name(source)[0]] = labels
+    found = [(source, evidence.results[source].unfinished_series) for source in figure.sources(evidence.figures)]
+    unfinished = {split_results_name(source)[0]: labels for source, labels in found if labels}
     sentences = []
     for experiment, labels in unfinished.items():
         name = evidence.experiments.get(experiment, DisplayOptions()).name or experiment
@@ -145,14 +171,8 @@ def unfinished_sentences(figure: Figure, evidence: PaperData) -> list[str]:
 
 def not_shown_sentences(reasons: Mapping[str, MissingReason | None]) -> list[str]:
     """Return a sentence for each reason why some parts, given by name, are not shown; None stands for a shown part."""
-    names_by_reason: dict[MissingReason, list[str]] = {}
-    for name, reason in reasons.items():
-        if reason:
-            names_by_reason.setdefault(reason, []).append(name)
-    sentences = []
-    for reason, names in names_by_reason.items():
-        sentences.append(f"{'; '.join(names)} {'are' if len(names) > 1 else 'is'} not shown: {reason}.")
-    return sentences
+    groups = grouped((reason, name) for name, reason in reasons.items() if reason).items()
+    return [f"{'; '.join(names)} {'are' if len(names) > 1 else 'is'} not shown: {reason}." for reason, names in groups]
 
 
 def diverged_sentences(results: Results) -> list[str]:
@@ -163,15 +183,13 @@ def diverged_sentences(results: Results) -> list[str]:
 
 def training_sentences(results: Sequence[Results], how: str = "") -> list[str]:
     """Return a sentence on the length of training, for all series or for each if they differ, followed by `how`."""
-    lengths: dict[str, str] = {}
-    for result in results:
-        for label in result.labels:
-            config = result.note["series"][label].get("config", {})
-            if config.keys() >= {"rounds", "local_epochs"}:
-                lengths[label] = f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"
-    labels_by_length: dict[str, list[str]] = {}
-    for label, length in lengths.items():
-        labels_by_length.setdefault(length, []).append(label)
+    configs = {label: series.get("config", {}) for result in results for label, series in result.note["series"].items()}
+    lengths = {
+        label: f"{count(config['rounds'], 'round')} of {count(config['local_epochs'], 'local epoch')}"
+        for label, config in configs.items()
+        if config.keys() >= {"rounds", "local_epochs"}
+    }
+    labels_by_length = grouped((length, label) for label, length in lengths.items())
     if len(labels_by_length) > 1:
         text = ", ".join(f"{length} ({', '.join(labels)})" for length, labels in labels_by_length.items())
     else:

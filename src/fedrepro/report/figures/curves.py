@@ -7,8 +7,8 @@ differences from it, seed by seed.
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -30,7 +30,7 @@ from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperDat
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import difference_unit_name, display_factor, format_target, measure_unit_name
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.statistics import Curve, Estimate, estimate, smoothed
+from fedrepro.report.statistics import Curve, Estimate, estimate, grouped, smoothed
 from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
@@ -41,7 +41,42 @@ MARGIN = 0.02  # of the rounds: space for the last marker
 Share = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
 
-class Figure(base.Figure, ExperimentRef):
+@dataclass(frozen=True)
+class Line:
+    """The numbers of a series in the units of the axes, x -> those of the seeds, and their means. `single`: of single rounds,
+    where the line averages several."""
+
+    values: Mapping[int, list[float]]
+    estimates: Mapping[int, Estimate]
+    single: Mapping[int, float]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class CurvesData:
+    """What a figure of curves shows."""
+
+    view: ExperimentView
+    window: int  # measured rounds that a line averages
+    lines: Mapping[str, Line]  # by series
+    grey: list[str]  # series without colours of their own
+    wide: float | None  # the median half width of the intervals if their bands are not drawn
+    reported: Mapping[str, Curve]  # the paper's curves by key
+    labels_by_curve: Mapping[str, list[str]]  # key -> our series that it belongs to
+    ends: Mapping[str, float]  # what the paper reports for the end of a run, unless its curves are drawn
+    target: float | None
+
+    @property
+    def paper_is_drawn(self) -> bool:
+        return self.view.comparable and bool(self.labels_by_curve)
+
+    @property
+    def is_single_shared(self) -> bool:
+        """Return whether the paper has one curve only, which belongs to several of our series and so is drawn in grey."""
+        return [len(labels) > 1 for labels in self.labels_by_curve.values()] == [True]
+
+
+class Curves(base.Figure, ExperimentRef):
     """Learning curves of one experiment. By scale: `shown`, the part of the vertical axis that is drawn (default: all);
     `smooth`, the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds
     so far. `baseline`: the series that is subtracted from the others. `needs`: the series without which nothing is shown."""
@@ -58,6 +93,9 @@ class Figure(base.Figure, ExperimentRef):
             return "differences from one method over rounds of communication, one line per method"
         return "accuracy over rounds of communication, one line per method"
 
+    def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
+        return [self.experiment]
+
     def check(self, checker: ReferenceChecker) -> None:
         display = checker.check_ref(self)
         if self.over == "epochs" and display.reported:
@@ -67,153 +105,101 @@ class Figure(base.Figure, ExperimentRef):
         checker.at("baseline").check_experiment(self.experiment, [self.baseline])
         checker.at("needs").check_experiment(self.experiment, self.needs)
 
-    def experiments(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [self.experiment]
+    def views(self, evidence: PaperData) -> list[ExperimentView]:
+        return [evidence.panel(self)]
 
-    def missing_reason(self, evidence: PaperData) -> MissingReason | None:
+    def why_missing(self, view: ExperimentView) -> MissingReason | None:
         needed = [*self.needs, *filter(None, [self.baseline])]
-        results = self.first_results(evidence)
-        return next(filter(None, (results.series_missing_reason([label]) for label in needed)), results.missing_reason)
+        return next(filter(None, (view.results.series_missing_reason([label]) for label in needed)), view.missing_reason)
+
+    def first_results(self, evidence: PaperData) -> Any:
+        return evidence.panel(self).results
+
+    def data(self, evidence: PaperData) -> CurvesData:
+        """Return what axes, CSV file and caption show."""
+        view = evidence.panel(self)
+        results, window = view.results, view.results.at_scale(self.smooth, 1)
+        lines = {label: self._line(view, label, window) for label in results.labels if label != self.baseline}
+        target = None if self.baseline else view.target
+        # of many series, all but the first and those that are best at the end are grey
+        ends = {label: [*line.estimates.values()][-1].mean for label, line in lines.items() if line.estimates}
+        best = sorted(ends, key=ends.__getitem__, reverse=view.measure.score != "loss")[:BEST]
+        grey = [label for label in [*lines][1:] if label not in best] if len(lines) > MANY else []
+        # bands that would fill the axis, being wide or many, are not drawn
+        widths = [each.half_width for line in lines.values() for each in line.estimates.values() if each.half_width]
+        width, shown = statistics.median(widths or [0]), results.at_scale(self.shown)
+        is_wide = shown and 2 * width > WIDE * display_factor(view.measure) * (shown[1] - shown[0])
+        wide = width if widths and (is_wide or len(lines) > MANY) else None
+        reported, values = self._reported(view, evidence)
+        keys = view.display.reported.items()
+        labels_by_curve = grouped((key, label) for label, key in keys if key in reported)
+        if results.compare == "none" or (view.comparable and reported):
+            values = {}
+        values = {label: values[label] for label, line in lines.items() if label in values and line.seeds}
+        return CurvesData(view, window, lines, grey, wide, reported, labels_by_curve, values, target)
+
+    def _line(self, view: ExperimentView, label: str, window: int) -> Line:
+        """Return a series' numbers, or their differences from those of the baseline with the same seed."""
+        step = 1 if self.over == "rounds" else view.setting(label, "local_epochs")
+        curves, baseline = view.curves(label), view.curves(self.baseline or label)
+        if self.baseline:
+            curves = {seed: _difference(curve, baseline[seed]) for seed, curve in curves.items() if seed in baseline}
+        unit = display_factor(view.measure)
+        single, values = (_by_x(curves, step, unit, rounds) for rounds in (1, window))
+        means = {x: statistics.fmean(numbers) for x, numbers in single.items()} if window > 1 else {}
+        return Line(values, {x: estimate(numbers) for x, numbers in values.items()}, means, len(curves))
+
+    def _reported(self, view: ExperimentView, evidence: PaperData) -> tuple[dict[str, Curve], dict[str, float]]:
+        """Return the paper's curves by key and its values for the end of a run by series, or their differences from those of
+        the baseline, if it has them."""
+        curves = {key: evidence.curves[key] for key in view.display.reported.values()}
+        ends = evidence.paper_ends(self)
+        if self.baseline:
+            baseline, end = view.display.reported.get(self.baseline), ends.get(self.baseline)
+            less = {key: _difference(curve, curves[baseline]) for key, curve in curves.items() if baseline and key != baseline}
+            return less, {} if end is None else {label: value - end for label, value in ends.items()}
+        return curves, ends
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
-        panel, window = evidence.panel(self), self._window(evidence)
-        styles = evidence.styles_of(panel.results)
-        grey = self._grey_labels(panel, window)
-        for index, label in enumerate(self._labels(panel)):
-            if label not in grey:
-                self._draw_line(axes, panel, label, styles[label], window, index)
-        self._draw_grey_lines(axes, panel, grey, window)
-        if not self._wide_interval(panel, window):
-            for label in self._labels(panel):
-                self._draw_band(axes, panel, label, styles[label], window)
-        for label in panel.results.unfinished_series:
-            if label in styles and label not in grey:
+        data = self.data(evidence)
+        view, styles, bounded = (
+            data.view,
+            evidence.styles_of(data.view.results),
+            data.view.measure.percent and not self.baseline,
+        )
+        for index, (label, line) in enumerate(data.lines.items()):
+            if label not in data.grey:
+                _draw_line(axes, view, label, line, styles[label], index)
+        for number, label in enumerate(data.grey):
+            means = {x: each.mean for x, each in data.lines[label].estimates.items()}
+            name = f"_{label}" if number else f"{len(data.grey)} others"
+            axes.plot([*means], [*means.values()], color="0.75", linewidth=0.6, label=name, zorder=1.5)
+        for label, line in data.lines.items() if not data.wide else ():
+            estimates = list(line.estimates.values())
+            if any(each.half_width for each in estimates):
+                bounds = (0.0, 100.0) if bounded else (-math.inf, math.inf)
+                draw_band(axes, [*line.estimates], estimates, styles[label].colour, bounds)
+        for label in view.results.unfinished_series:
+            if label in styles and label not in data.grey:
                 options = {"color": styles[label].colour, **styles[label].marker_options}
                 axes.plot([], [], **options, label=label + UNFINISHED_SUFFIX, gid=label)
-        reported = self._reported(panel, evidence.curves)
-        if panel.comparable and reported:
-            _draw_paper_curves(axes, panel, reported, styles, window)
-        self._draw_frame(axes, panel)
-        if ends := self._paper_ends(evidence):
-            unit = difference_unit_name(panel.measure) if self.baseline else measure_unit_name(panel.measure)
-            values = {label: display_factor(panel.measure) * value for label, value in ends.items()}
-            draw_paper_values(axes, values, styles, unit, far=not panel.comparable)
+        if data.paper_is_drawn:
+            _draw_paper_curves(axes, data, styles)
+        self._draw_frame(axes, data)
+        if data.ends:
+            unit = difference_unit_name(view.measure) if self.baseline else measure_unit_name(view.measure)
+            values = {label: display_factor(view.measure) * value for label, value in data.ends.items()}
+            draw_paper_values(axes, values, styles, unit, far=not view.comparable)
 
-    def _draw_line(self, axes: Any, panel: ExperimentView, label: str, style: SeriesStyle, window: int, index: int) -> None:
-        """Draw means over `window` rounds; the series' `index` shifts the markers, so that equal curves all show theirs."""
-        seeds, diverged = self._seeds(panel, label), panel.results.diverged_runs(label)
-        options = {"color": style.colour, "linewidth": style.line_width} | style.marker_options
-        if not seeds:
-            axes.plot([], [], **options, label=f"{label}: {'diverged' if diverged else 'not measured'}")
-            return
-        step, unit = self._step(panel, label), display_factor(panel.measure)
-        if window > 1:
-            single = _by_round(seeds, unit)
-            xs, means = [step * round for round in single], [statistics.fmean(values) for values in single.values()]
-            axes.plot(xs, means, color=style.colour, linewidth=0.5, alpha=0.25, zorder=1)
-        values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, unit)
-        rounds = sorted(values)
-        xs, means = [step * round for round in rounds], [statistics.fmean(values[round]) for round in rounds]
-        name = f"{label} ({len(seeds)} of {len(panel.results.runs(label))} seeds)" if diverged else label
-        zorder = 1.9 if style.proposed else 2  # the heavy line hides no other
-        [line] = axes.plot(xs, means, **options, label=name, zorder=zorder)
-        line.set_dashes(style.dashes or (None, None))
-        interval = max(1, len(xs) // 8)
-        line.set_markevery((index * interval // len(panel.results.labels), interval))
-
-    def _draw_grey_lines(self, axes: Any, panel: ExperimentView, labels: list[str], window: int) -> None:
-        """Draw means of series without colours of their own, as one entry of the legend."""
-        for number, label in enumerate(labels):
-            estimates = self._estimates(panel, label, window)
-            xs = [self._step(panel, label) * round for round in estimates]
-            name = f"{len(labels)} others" if number == 0 else f"_{label}"
-            axes.plot(xs, [each.mean for each in estimates.values()], color="0.75", linewidth=0.6, label=name, zorder=1.5)
-
-    def _grey_labels(self, panel: ExperimentView, window: int) -> list[str]:
-        """Return, of many series, all but the first and those that are best at the end; else none."""
-        labels = self._labels(panel)
-        if len(labels) <= MANY:
-            return []
-        estimates = {label: self._estimates(panel, label, window) for label in labels}
-        ends = {label: values[max(values)].mean for label, values in estimates.items() if values}
-        best = sorted(ends, key=ends.__getitem__, reverse=panel.measure.score != "loss")[:BEST]
-        return [label for label in labels[1:] if label not in best]
-
-    def _estimates(self, panel: ExperimentView, label: str, window: int) -> dict[int, Estimate]:
-        """Return round -> the mean over seeds in the unit of the axis."""
-        seeds = {seed: _averaged(curve, window) for seed, curve in self._seeds(panel, label).items()}
-        values = _by_round(seeds, display_factor(panel.measure))
-        return {round: estimate(values[round]) for round in sorted(values)}
-
-    def _draw_band(self, axes: Any, panel: ExperimentView, label: str, style: SeriesStyle, window: int) -> None:
-        estimates = self._estimates(panel, label, window)
-        if any(each.half_width for each in estimates.values()):
-            bounded = panel.measure.percent and not self.baseline
-            xs = [self._step(panel, label) * round for round in estimates]
-            bounds = (0.0, 100.0) if bounded else (-math.inf, math.inf)
-            draw_band(axes, xs, list(estimates.values()), style.colour, bounds)
-
-    def _wide_interval(self, panel: ExperimentView, window: int) -> float | None:
-        """Return the median half width of the intervals if their bands would fill the axis, being wide or many; else None."""
-        shown = panel.results.at_scale(self.shown)
-        estimates = [self._estimates(panel, label, window).values() for label in self._labels(panel)]
-        widths = [each.half_width for series in estimates for each in series if each.half_width]
-        if not widths:
-            return None
-        width = statistics.median(widths)
-        wide = shown and 2 * width > WIDE * display_factor(panel.measure) * (shown[1] - shown[0])
-        return width if wide or len(estimates) > MANY else None
-
-    def _labels(self, panel: ExperimentView) -> list[str]:
-        """Return the series that are drawn."""
-        return [label for label in panel.results.labels if label != self.baseline]
-
-    def _seeds(self, panel: ExperimentView, label: str) -> dict[int, Curve]:
-        """Return each seed's curve of a series, or its difference from the baseline's curve of the same seed."""
-        curves = panel.curves(label)
-        if self.baseline is None:
-            return curves
-        baseline = panel.curves(self.baseline)
-        return {seed: _difference(curve, baseline[seed]) for seed, curve in curves.items() if seed in baseline}
-
-    def _reported(self, panel: ExperimentView, curves: Mapping[str, Curve]) -> dict[str, Curve]:
-        """Return the paper's curves, or their differences from the paper's curve of the baseline, if it has one."""
-        keys = panel.display.reported.values()
-        if self.baseline is None:
-            return {key: curves[key] for key in keys}
-        baseline = panel.display.reported.get(self.baseline)
-        return {key: _difference(curves[key], curves[baseline]) for key in keys if baseline and key != baseline}
-
-    def _paper_ends(self, evidence: PaperData) -> dict[str, float]:
-        """Return series -> what the paper reports for the end of a run, unless its curves are drawn."""
-        panel, ends = evidence.panel(self), evidence.paper_ends(self)
-        reported = self._reported(panel, evidence.curves)
-        if panel.results.compare == "none" or (panel.comparable and reported):
-            return {}
-        if self.baseline:
-            baseline = ends.get(self.baseline)
-            ends = {} if baseline is None else {label: value - baseline for label, value in ends.items()}
-        return {label: ends[label] for label in self._labels(panel) if label in ends and self._seeds(panel, label)}
-
-    def _target(self, panel: ExperimentView) -> float | None:
-        """Return the target that is drawn as a horizontal line."""
-        return None if self.baseline else panel.target
-
-    def _window(self, evidence: PaperData) -> int:
-        return evidence.panel(self).results.at_scale(self.smooth, 1)
-
-    def _step(self, panel: ExperimentView, label: str) -> int:
-        """Return the length of a round on the horizontal axis."""
-        return 1 if self.over == "rounds" else panel.results.note["series"][label]["config"]["local_epochs"]
-
-    def _draw_frame(self, axes: Any, panel: ExperimentView) -> None:
-        measure, unit, target = panel.measure, display_factor(panel.measure), self._target(panel)
+    def _draw_frame(self, axes: Any, data: CurvesData) -> None:
+        results, measure, unit, target = data.view.results, data.view.measure, display_factor(data.view.measure), data.target
         if target is not None:
             axes.axhline(unit * target, color="0.5", linewidth=0.6, zorder=0, label=TARGET_LABEL)
             position = {"xy": (1, unit * target), "xycoords": ("axes fraction", "data"), "xytext": (2, 0)}
             style = {"textcoords": "offset points", "fontsize": 6, "color": "0.4", "ha": "left", "va": "center"}
             axes.annotate(format_target(measure, target), **position, **style)
-        last = max(int(row["round"]) * self._step(panel, row["series"]) for row in panel.results.rows)
+        steps = {label: 1 if self.over == "rounds" else data.view.setting(label, "local_epochs") for label in results.labels}
+        last = max(int(row["round"]) * steps[row["series"]] for row in results.rows)
         axes.locator_params(axis="x", integer=True)
         xlabel = "round of communication" if self.over == "rounds" else "local epochs in all"
         axes.set(xlabel=xlabel, ylabel=measure.axis, xlim=(0, (1 + MARGIN) * max(last, 1)))
@@ -221,75 +207,51 @@ class Figure(base.Figure, ExperimentRef):
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
             axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit_name(measure)})")
         limit_to_lines(axes)
-        if shown := panel.results.at_scale(self.shown):
+        if shown := results.at_scale(self.shown):
             axes.set_ylim(unit * shown[0], unit * (shown[1] + 0.01 * (shown[1] - shown[0])))  # room for a line at the top
         elif measure.percent and not self.baseline:
             axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
         draw_grid_lines(axes)
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
-        panel, window = evidence.panel(self), self._window(evidence)
         rows: list[list] = [["series", self.over.removesuffix("s"), *base.SPREAD_COLUMNS]]
-        for label in self._labels(panel):
-            seeds, step = self._seeds(panel, label), self._step(panel, label)
-            values = _by_round({seed: _averaged(curve, window) for seed, curve in seeds.items()}, display_factor(panel.measure))
-            rows += [[label, step * round, *base.csv_spread(values[round])] for round in sorted(values)]
+        for label, line in self.data(evidence).lines.items():
+            rows += [[label, x, *base.csv_spread(values)] for x, values in line.values.items()]
         return rows
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        panel, window = evidence.panel(self), self._window(evidence)
-        results, measure, target = panel.results, panel.measure, self._target(panel)
-        step = results.note["training"]["evaluate_every"]
+        data = self.data(evidence)
+        results, measure, target, window = data.view.results, data.view.measure, data.target, data.window
+        step, difference_unit = results.note["training"]["evaluate_every"], difference_unit_name(measure)
         every = "every round" if step == 1 else f"every {step} rounds"
         who = f"Mean over the {measure.over} in {every}" if measure.over else f"Global model after {every}"
         sentences = [f"The difference from {self.baseline}, seed by seed."] if self.baseline else []
         sentences.append(f"{who}: {measure.title}.")
-        wide = self._wide_interval(panel, window)
-        sentences.append(base.seeds_sentence([results], "not drawn" if wide else "band"))
-        if wide:
-            unit = difference_unit_name(measure)
-            sentences.append(f"The intervals would fill this axis: half of one is {wide:.2g} {unit} in the median.")
-        if self._grey_labels(panel, window):
-            sentences.append(f"In colour: {self._labels(panel)[0]} and the {BEST} best at the end; all are in the CSV file.")
+        sentences.append(base.seeds_sentence([results], "not drawn" if data.wide else "band"))
+        if data.wide:
+            half = f"half of one is {data.wide:.2g} {difference_unit} in the median"
+            sentences.append(f"The intervals would fill this axis: {half}.")
+        if data.grey:
+            sentences.append(f"In colour: {[*data.lines][0]} and the {BEST} best at the end; all are in the CSV file.")
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
         sentences += base.diverged_sentences(results)
         sentences += base.emphasis_sentence(evidence, [results], "Heavier")
-        sentences += self._paper_sentences(evidence, window)
-        if self._paper_ends(evidence):
-            caution = "" if panel.comparable else ", at its own settings"
+        sentences += _paper_sentences(evidence, data)
+        if data.ends:
+            caution = "" if data.view.comparable else ", at its own settings"
             sentences.append(f"Diamonds at the right edge, or grey text: what the paper reports for the end{caution}.")
         if target is not None:
             sentences.append(f"Grey line: the target, {format_target(measure, target)}.")
         if shown := results.at_scale(self.shown):
             low, high = (display_factor(measure) * bound for bound in shown)
-            unit = difference_unit_name(measure) if self.baseline else measure_unit_name(measure)
-            sentences.append(f"Only {low:g} to {high:g} {unit} is shown.")
+            sentences.append(
+                f"Only {low:g} to {high:g} {difference_unit if self.baseline else measure_unit_name(measure)} is shown."
+            )
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         sentences += base.training_sentences([results], f" in {' and '.join(how)}")
         return [*sentences, base.data_sentence([results])]
-
-    def _paper_sentences(self, evidence: PaperData, window: int) -> list[str]:
-        """Return sentences on the look and the source of the paper's curves, and on settings chosen with them."""
-        panel = evidence.panel(self)
-        labels_by_curve = _labels_by_curve(panel, self._reported(panel, evidence.curves))
-        if not panel.comparable or not labels_by_curve:
-            return []
-        if _is_single_shared(labels_by_curve):
-            text = "Grey dashes: the paper's curve"
-        else:
-            text = "Thin and dashed: the paper's curves in the colours of ours"
-            for labels in labels_by_curve.values():
-                text += f" (one curve for {' and '.join(labels)}, in the colour of {labels[0]})" if len(labels) > 1 else ""
-        averaged = ", averaged in the same way" if window > 1 else ""
-        sentences = [f"{text}, {evidence.curves_from}{averaged}."]
-        calibrated = calibrated_curves(evidence.experiments)
-        for curve, labels in labels_by_curve.items():
-            if curve in calibrated and set(labels) & set(panel.results.labels):
-                chosen = " and ".join(calibrated[curve])
-                sentences.append(f"The paper's curve ({evidence.curve_name(curve)}) was used to choose {chosen}.")
-        return sentences
 
 
 def _difference(curve: Curve, other: Curve) -> Curve:
@@ -302,39 +264,54 @@ def _averaged(curve: Curve, window: int) -> Curve:
     return list(smoothed(curve, window).items()) if window > 1 else curve
 
 
-def _by_round(seeds: Mapping[int, Curve], unit: float) -> dict[int, list[float]]:
-    """Return round -> the values of the seeds, times `unit`."""
-    values = defaultdict(list)
-    for curve in seeds.values():
-        for round, value in curve:
-            values[round].append(unit * value)
-    return values
+def _by_x(seeds: Mapping[int, Curve], step: int, unit: float, window: int) -> dict[int, list[float]]:
+    """Return x -> the values of the seeds, times `unit`. `step`: the length of a round on the horizontal axis."""
+    points = (point for curve in seeds.values() for point in _averaged(curve, window))
+    return dict(sorted(grouped((step * round, unit * value) for round, value in points).items()))
 
 
-def _draw_paper_curves(
-    axes: Any, panel: ExperimentView, curves: Mapping[str, Curve], styles: Mapping[str, SeriesStyle], window: int
-) -> None:
+def _draw_line(axes: Any, view: ExperimentView, label: str, line: Line, style: SeriesStyle, index: int) -> None:
+    """Draw means; the series' `index` shifts the markers, so that equal curves all show theirs."""
+    diverged, xs = view.results.diverged_runs(label), list(line.values)
+    options = {"color": style.colour, "linewidth": style.line_width} | style.marker_options
+    if not line.seeds:
+        axes.plot([], [], **options, label=f"{label}: {'diverged' if diverged else 'not measured'}")
+        return
+    if line.single:
+        axes.plot([*line.single], [*line.single.values()], color=style.colour, linewidth=0.5, alpha=0.25, zorder=1)
+    name = f"{label} ({line.seeds} of {len(view.results.runs(label))} seeds)" if diverged else label
+    zorder = 1.9 if style.proposed else 2  # the heavy line hides no other
+    [drawn] = axes.plot(xs, list(map(statistics.fmean, line.values.values())), **options, label=name, zorder=zorder)
+    drawn.set_dashes(style.dashes or (None, None))
+    interval = max(1, len(xs) // 8)
+    drawn.set_markevery((index * interval // len(view.results.labels), interval))
+
+
+def _draw_paper_curves(axes: Any, data: CurvesData, styles: Mapping[str, SeriesStyle]) -> None:
     """Draw the paper's digitised curves, in front of ours."""
-    labels_by_curve = _labels_by_curve(panel, curves)
-    single = _is_single_shared(labels_by_curve)
-    last = max(int(row["round"]) for row in panel.results.rows)
+    single, last = data.is_single_shared, max(int(row["round"]) for row in data.view.results.rows)
     options = {"linestyle": PAPER_DASHES, "linewidth": 1.2, "zorder": 3} if single else THIN | {"zorder": 2.5}
-    for key, labels in labels_by_curve.items():
-        points = [(round, value) for round, value in _averaged(curves[key], window) if round <= last]
-        rounds, values = [round for round, _ in points], [display_factor(panel.measure) * value for _, value in points]
-        axes.plot(rounds, values, color=PAPER_COLOUR if single else styles[labels[0]].colour, **options)
+    for key, labels in data.labels_by_curve.items():
+        points = {round: value for round, value in _averaged(data.reported[key], data.window) if round <= last}
+        values = [display_factor(data.view.measure) * value for value in points.values()]
+        axes.plot([*points], values, color=PAPER_COLOUR if single else styles[labels[0]].colour, **options)
     axes.plot([], [], color=PAPER_COLOUR, label=PAPER_LABEL, **options)
 
 
-def _labels_by_curve(panel: ExperimentView, keys: Collection[str]) -> dict[str, list[str]]:
-    """Return the paper's curves that are drawn, each with our series that it belongs to."""
-    labels_by_curve: dict[str, list[str]] = {}
-    for label, key in panel.display.reported.items():
-        if key in keys:
-            labels_by_curve.setdefault(key, []).append(label)
-    return labels_by_curve
-
-
-def _is_single_shared(labels_by_curve: Mapping[str, Collection[str]]) -> bool:
-    """Return whether the paper has one curve only, which belongs to several of our series and so is drawn in grey."""
-    return len(labels_by_curve) == 1 and len(next(iter(labels_by_curve.values()))) > 1
+def _paper_sentences(evidence: PaperData, data: CurvesData) -> list[str]:
+    """Return sentences on the look and the source of the paper's curves, and on settings chosen with them."""
+    if not data.paper_is_drawn:
+        return []
+    text = "Grey dashes: the paper's curve"
+    if not data.is_single_shared:
+        text = "Thin and dashed: the paper's curves in the colours of ours"
+        for labels in data.labels_by_curve.values():
+            text += f" (one curve for {' and '.join(labels)}, in the colour of {labels[0]})" if len(labels) > 1 else ""
+    averaged = ", averaged in the same way" if data.window > 1 else ""
+    sentences = [f"{text}, {evidence.curves_from}{averaged}."]
+    calibrated = calibrated_curves(evidence.experiments)
+    for curve, labels in data.labels_by_curve.items():
+        if curve in calibrated and set(labels) & set(data.view.results.labels):
+            chosen = " and ".join(calibrated[curve])
+            sentences.append(f"The paper's curve ({evidence.curve_name(curve)}) was used to choose {chosen}.")
+    return sentences

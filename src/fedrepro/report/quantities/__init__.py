@@ -1,5 +1,4 @@
-"""Quantities: numbers computed per seed from one or two series of an experiment, which claims are compared with and bars show.
-Each module but `base` is one kind and has a class `Quantity`."""
+"""Quantities: numbers per seed from one or two series of an experiment, which claims are compared with and bars show."""
 
 from typing import Any
 
@@ -7,6 +6,33 @@ from fedrepro.config import registry
 from fedrepro.config.types import parse
 from fedrepro.core.errors import error_prefix
 from fedrepro.report.quantities.base import Quantity
+from fedrepro.report.quantities.curves import Best, Difference, RoundsTo, RoundsToPlateau, Value
+from fedrepro.report.quantities.studies import (
+    Agreement,
+    BytesOverhead,
+    Divergence,
+    Epochs,
+    Gates,
+    Spread,
+    TotalVariance,
+    WorstTenth,
+)
+
+KINDS: dict[str, type[Quantity]] = {
+    "agreement": Agreement,
+    "best": Best,
+    "bytes_overhead": BytesOverhead,
+    "difference": Difference,
+    "divergence": Divergence,
+    "epochs": Epochs,
+    "gates": Gates,
+    "rounds_to": RoundsTo,
+    "rounds_to_plateau": RoundsToPlateau,
+    "spread": Spread,
+    "total_variance": TotalVariance,
+    "value": Value,
+    "worst_tenth": WorstTenth,
+}
 
 
 def parse_quantity(values: Any, where: str) -> Quantity:
@@ -20,4 +46,4 @@ def parse_quantity(values: Any, where: str) -> Quantity:
 def quantity_class(kind: str | None, where: str) -> type[Quantity]:
     """Return the class of a kind. Raise UserError with the valid kinds if there is no such kind."""
     with error_prefix(f"{where}.kind"):
-        return registry.find("report.quantities", kind).Quantity
+        return registry.find("report.quantities", kind)

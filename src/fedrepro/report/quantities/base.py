@@ -1,18 +1,18 @@
-"""The base classes of quantities."""
+"""The base class of quantities, which pairs the runs of series and experiments by seed."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
-from fedrepro.config.types import Count, Frozen, NonNegative
-from fedrepro.core.formatting import count
+from fedrepro.config.types import Frozen
 from fedrepro.core.metrics import Measure
+from fedrepro.report.inference import common_seeds
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import PERCENT, Unit, format_target
+from fedrepro.report.numbers import PERCENT, Unit
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import Curve, Estimate, estimate
+from fedrepro.report.statistics import Estimate, estimate
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,15 @@ class Expected:
 
 
 class Quantity(Frozen):
-    """A number per seed, computed from one series of an experiment or from a series and its baseline."""
+    """A number per seed, computed from one series of an experiment or from several, whose runs are paired by seed.
+
+    A kind says what it reads of each run (`found`) and which number follows from the paired runs (`number`).
+    """
 
     kind: str
     series: str
 
-    contrast: ClassVar[bool] = False  # whether its sign says which of two series is better
-    from_curves: ClassVar[bool] = True  # whether the curves of a measure suffice to compute it
+    from_curves: ClassVar[bool] = False  # whether the curves of a measure suffice to compute it
 
     def unit(self, measure: Measure) -> Unit:
         raise NotImplementedError
@@ -43,6 +45,24 @@ class Quantity(Frozen):
     def description(self, measure: Measure) -> str:
         """Return a sentence for the caption that completes the axis label; empty if the label suffices."""
         return ""
+
+    def found(self, view: ExperimentView, label: str) -> Mapping[int, Any]:
+        """Return seed -> what the number is computed from, of each run of a series."""
+        raise NotImplementedError
+
+    def found_name(self, view: ExperimentView) -> str:
+        """Return the name of what `found` returns, for the reason if there is nothing."""
+        raise NotImplementedError
+
+    def number(self, view: ExperimentView, *found: Any) -> float | Reason:
+        """Return the value of one seed, or the reason why it has none. `found`: that of each of the `labels` in this
+        experiment, then in each other one."""
+        raise NotImplementedError
+
+    @property
+    def contrast(self) -> bool:
+        """Whether its sign says which of two series is better."""
+        return getattr(self, "baseline", None) is not None
 
     @property
     def labels(self) -> list[str]:
@@ -56,8 +76,9 @@ class Quantity(Frozen):
 
     @property
     def other_experiments(self) -> list[str]:
-        """The experiments that it needs in addition to the claim's."""
-        return []
+        """The experiments that it needs in addition to the claim's: by default `than`, if it has one."""
+        than = getattr(self, "than", None)
+        return [than] if isinstance(than, str) else []
 
     @property
     def unshown_experiments(self) -> list[str]:
@@ -86,29 +107,53 @@ class Quantity(Frozen):
         return -math.inf, math.inf
 
     def evaluate(self, view: ExperimentView) -> tuple[list[float], list[Reason]]:
-        """Return one value per seed, in the order of seeds, or no values and the reasons why. Two series are paired by seed."""
+        """Return one value per seed, in the order of seeds, or no values and the reasons why."""
         reasons = self.diverged(view) or self.missing(view) or self.missed_target(view)
         return ([], reasons) if reasons else (self.values(view), [])
 
+    def views(self, view: ExperimentView) -> list[ExperimentView]:
+        """Return the experiments that the value is computed from, the claim's first."""
+        return [view, *(view.sibling(name) for name in self.other_experiments if name not in self.unshown_experiments)]
+
+    def by_seed(self, view: ExperimentView) -> dict[int, float | Reason]:
+        """Return seed -> the value, or the reason why it has none."""
+        found = [self.found(each, label) for each in self.views(view) for label in self.labels]
+        return {seed: self.number(view, *(runs[seed] for runs in found)) for seed in common_seeds(found)}
+
     def values(self, view: ExperimentView) -> list[float]:
         """Return one value per seed, if `diverged`, `missing` and `missed_target` return no reasons."""
-        raise NotImplementedError
+        return [cast(float, value) for value in self.by_seed(view).values()]
 
     def diverged(self, view: ExperimentView) -> list[Reason]:
         """Return a reason for each diverged run among those that the quantity needs."""
         return [
             make_reason(ReasonKind.DIVERGED, series=label, run=run)
+            for each in self.views(view)
             for label in self.labels
-            for run in view.results.diverged_runs(label)
+            for run in each.results.diverged_runs(label)
         ]
 
     def missing(self, view: ExperimentView) -> list[Reason]:
         """Return a reason for each thing that the results lack: a measure, a round, a seed of one of two series."""
-        return []
+        views = self.views(view)
+        reasons = [reason for each in views for reason in self.missing_in(each)]
+        return reasons or unpaired_seeds({f"{self.series} in {each.key}": self.found(each, self.series) for each in views})
+
+    def missing_in(self, view: ExperimentView) -> list[Reason]:
+        """Return a reason for each thing that the results of one experiment lack."""
+        found = {label: self.found(view, label) for label in self.labels}
+        if unmeasured := [label for label, runs in found.items() if not runs]:
+            return [make_reason(ReasonKind.UNMEASURED, what=self.found_name(view), series=unmeasured)]
+        return unpaired_seeds(found)
 
     def missed_target(self, view: ExperimentView) -> list[Reason]:
         """Return a reason for each group of seeds that do not reach the target."""
-        return []
+        groups: dict[str, Reason] = {}  # by sentence, so that seeds with the same reason share one
+        for seed, reason in self.by_seed(view).items():
+            if isinstance(reason, Reason):
+                group = groups.get(str(reason), reason)
+                groups[str(reason)] = replace(group, seeds=(*group.seeds, seed))
+        return list(groups.values())
 
     def estimate(self, view: ExperimentView) -> Estimate:
         """Return the mean of `values` over seeds."""
@@ -144,35 +189,6 @@ class Quantity(Frozen):
         return ""
 
 
-class CurveQuantity(Quantity):
-    """A quantity whose value for a seed follows from the curves of that seed."""
-
-    def seed_value(self, view: ExperimentView, curve: Curve, baseline: Curve | None) -> float | Reason:
-        """Return the value of one seed, or the reason why it has none. `baseline` is None without a baseline."""
-        raise NotImplementedError
-
-    def missing(self, view: ExperimentView) -> list[Reason]:
-        curves = {label: view.curves(label) for label in self.labels}
-        if unmeasured := [label for label, seeds in curves.items() if not seeds]:
-            return [make_reason(ReasonKind.UNMEASURED, what=f"values of {view.display.measure}", series=unmeasured)]
-        return unpaired_seeds(curves)
-
-    def missed_target(self, view: ExperimentView) -> list[Reason]:
-        groups: dict[str, Reason] = {}  # by sentence, so that seeds with the same reason share one
-        for seed, reason in self._by_seed(view).items():
-            if isinstance(reason, Reason):
-                group = groups.get(str(reason), reason)
-                groups[str(reason)] = replace(group, seeds=(*group.seeds, seed))
-        return list(groups.values())
-
-    def values(self, view: ExperimentView) -> list[float]:
-        return [cast(float, value) for value in self._by_seed(view).values()]
-
-    def _by_seed(self, view: ExperimentView) -> dict[int, float | Reason]:
-        method, *baseline = (view.curves(label) for label in self.labels)
-        return {seed: self.seed_value(view, method[seed], baseline[0][seed] if baseline else None) for seed in sorted(method)}
-
-
 class CountedQuantity(Quantity):
     """A number of rounds or epochs; with a `baseline` the share of the baseline's number that the series saves."""
 
@@ -180,63 +196,14 @@ class CountedQuantity(Quantity):
 
     counted: ClassVar[Unit]
 
-    @property
-    def contrast(self) -> bool:
-        return self.baseline is not None
-
     def bounds(self, measure: Measure) -> tuple[float, float]:
-        return (-math.inf, 1) if self.baseline else super().bounds(measure)
+        return (-math.inf, 1) if self.baseline else (-math.inf, math.inf)
 
     def unit(self, measure: Measure) -> Unit:
         return PERCENT if self.baseline else self.counted
 
 
-class TargetQuantity(CurveQuantity):
-    """A quantity about the first round at a target. With `smooth` > 1, the mean of that many measured rounds must reach the
-    target, so that one spike does not count."""
-
-    target: NonNegative
-    smooth: Count = 1
-
-    def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
-        super().check(checker, ref)
-        checker.at("target").check_values(ref.resolved(checker.display_options).measure, [self.target])
-
-    def missing(self, view: ExperimentView) -> list[Reason]:
-        curves = [curve for label in self.labels for curve in view.curves(label).values()]
-        return super().missing(view) or too_short(curves, self.smooth)
-
-    def target_margins(self, view: ExperimentView, label: str) -> list[float]:
-        return [view.sign * (view.best(curve, self.smooth) - self.target) for curve in view.curves(label).values()]
-
-    def arrivals_text(self, view: ExperimentView, label: str) -> str:
-        rounds = [self.arrival_round(view, curve) for _, curve in sorted(view.curves(label).items())]
-        reached = [str(round) for round in rounds if round is not None]
-        suffix = f" (round {', '.join(reached)})" if reached else ""
-        return f"{len(reached)} of {count(len(rounds), 'seed')}{suffix}"
-
-    def arrival_round(self, view: ExperimentView, curve: Curve) -> int | None:
-        """Return the first round at the target; None if no round reaches it."""
-        return view.rounds_to(curve, self.target, self.smooth)
-
-    def missed_reason(self, view: ExperimentView, label: str, curve: Curve) -> Reason:
-        target = format_target(view.measure, self.target)
-        return make_reason(ReasonKind.NOT_REACHED, series=label, target=target, rounds=curve[-1][0])
-
-
-def unpaired_seeds(seeds: Mapping[str, Collection[int]]) -> list[Reason]:
-    """Return a reason for each seed that one series lacks and another has. `seeds`: series -> its seeds."""
-    every_seed = sorted(set().union(*seeds.values()))
-    pairs = [(seed, label) for seed in every_seed for label in seeds]
-    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in pairs if seed not in seeds[label]]
-
-
-def averaging_phrase(smooth: int) -> str:
-    """Return whether values are single ones or means over `smooth` measured rounds, to continue a sentence."""
-    return ", of single rounds" if smooth == 1 else f", of means over {smooth} measured rounds"
-
-
-def too_short(curves: Iterable[Curve], smooth: int) -> list[Reason]:
-    """Return a reason if a curve has fewer than `smooth` measured rounds."""
-    measured = min((sum(round > 0 for round, _ in curve) for curve in curves), default=smooth)
-    return [make_reason(ReasonKind.TOO_SHORT, rounds=count(measured, "round"), smooth=smooth)] if measured < smooth else []
+def unpaired_seeds(found: Mapping[str, Collection[int]]) -> list[Reason]:
+    """Return a reason for each seed that one series lacks and another has. `found`: series -> its seeds."""
+    pairs = [(seed, label) for seed in sorted(set().union(*found.values())) for label in found]
+    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in pairs if seed not in found[label]]

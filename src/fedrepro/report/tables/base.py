@@ -6,13 +6,11 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
-from fedrepro.config.types import Count, Frozen, NonNegative
-from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
+from fedrepro.config.types import Frozen
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData, split_results_name
 from fedrepro.report.inputs.references import ReferenceChecker
-from fedrepro.report.numbers import Number, display_factor, mean_cell, measure_unit_name, reached_cell
-from fedrepro.report.quantities import rounds_to
-from fedrepro.report.tables._grid import Grid, Row
-from fedrepro.runs.reasons import MissingReason
+from fedrepro.report.statistics import grouped
+from fedrepro.report.tables._grid import PANEL, SERIES, Grid, Row, mark_best
 
 
 def _experiment_by_name(value: Any) -> Any:
@@ -41,7 +39,7 @@ class Table(Frozen):
 
     @property
     def experiments(self) -> list[str]:
-        return self.sources({})
+        return list(dict.fromkeys(split_results_name(name)[0] for name in self.sources({})))
 
     def check(self, checker: ReferenceChecker) -> None:
         """Check that all names in the table's settings exist."""
@@ -76,8 +74,28 @@ class Table(Frozen):
         return {}
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        """Return the rows of panels that have results."""
+        """Return the rows of panels that have results, by default one for each panel, target and series; mark the best."""
+        rows: list[Row] = []
+        for panel in panels:
+            for place, target in enumerate(self.targets_at(panel) or (None,)):
+                cells = {label: self.cells(panel, label, place, target, evidence) for label in panel.results.labels}
+                group = [{PANEL: panel.name, SERIES: label} | own for label, own in cells.items() if own]
+                for column, lowest in self.best_columns(panel).items():
+                    mark_best(group, column, lowest, diverged_series(panel))
+                rows += group
+        return rows
+
+    def targets_at(self, panel: ExperimentView) -> tuple[float, ...]:
+        """Return the targets at the panel's scale that have rows; empty if there are none."""
+        return ()
+
+    def cells(self, panel: ExperimentView, label: str, place: int, target: float | None, evidence: PaperData) -> Row:
+        """Return the columns of a row; `place`: the target's among those of the panel. Empty: there is no such row."""
         raise NotImplementedError
+
+    def best_columns(self, panel: ExperimentView) -> dict[str, bool]:
+        """Return the columns whose best number is marked, with whether that is the lowest."""
+        return {}
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         """Return sentences that explain the numbers of panels with results (at least one panel)."""
@@ -118,24 +136,6 @@ class Table(Frozen):
         return seeds_sentence(panels) if self.of_runs else []
 
 
-class TargetTable(Table):
-    """A table with rows per target: the targets that it lists by scale, otherwise each experiment's target."""
-
-    baseline: str
-    smooth: Count = 1
-    targets: dict[str, tuple[NonNegative, ...]] = {}
-    series_settings: ClassVar = ("baseline",)
-    best_among: ClassVar = "of its panel and target (of rounds, if every seed reaches the target)"
-
-    def check(self, checker: ReferenceChecker) -> None:
-        super().check(checker)
-        checker.at("targets").check_names("scale", self.targets, checker.scales)
-
-    def targets_at(self, panel: ExperimentView) -> tuple[float, ...]:
-        """Return the targets at the panel's scale; empty if neither the table nor the experiment has one."""
-        return panel.results.at_scale(self.targets, () if panel.target is None else (panel.target,))
-
-
 def join_sentences(parts: list[str]) -> str:
     """Join parts into one text and end each with a full stop, unless it ends with a punctuation mark."""
     sentences = [part if part[-1:] in ".?!" else f"{part}." for part in parts]
@@ -157,32 +157,16 @@ def _measure_phrase(panel: ExperimentView) -> str:
 
 def _training_images_sentence(panels: Sequence[ExperimentView]) -> list[str]:
     """Return a sentence if the panels' training sets differ in size, so that the panels cannot be compared with each other."""
-    panels_by_size: dict[str, list[str]] = {}
-    for panel in panels:
-        sizes = {str(panel.setting(label, "train_images") or "all") for label in panel.results.labels}
-        panels_by_size.setdefault(" or ".join(sorted(sizes)), []).append(panel.name)
-    if len(panels_by_size) < 2:
-        return []
-    texts = [f"{size} ({', '.join(names)})" for size, names in panels_by_size.items()]
-    return [f"Training images differ: {'; '.join(texts)}"]
-
-
-def received_sentence(panels: Sequence[ExperimentView]) -> list[str]:
-    """Return a sentence if a measure is of the model that clients receive, which is the result of the round before."""
-    if not any(panel.measure.model == "received" for panel in panels):
-        return []
-    return [
-        "The model received in round r has been trained for r - 1 rounds; its values are those of round r here, as in the paper"
-    ]
+    sizes = [{str(panel.setting(label, "train_images") or "all") for label in panel.results.labels} for panel in panels]
+    groups = grouped((" or ".join(sorted(size)), panel.name) for size, panel in zip(sizes, panels, strict=True))
+    texts = [f"{size} ({', '.join(names)})" for size, names in groups.items()]
+    return [f"Training images differ: {'; '.join(texts)}"] if len(texts) > 1 else []
 
 
 def not_run_sentence(panels: Sequence[ExperimentView]) -> list[str]:
     """Return sentences on the panels that were not run, grouped by reason, and on unfinished series."""
-    panels_by_reason: dict[MissingReason, list[str]] = {}
-    for panel in panels:
-        if panel.missing_reason:
-            panels_by_reason.setdefault(panel.missing_reason, []).append(panel.name)
-    not_run = [f"{', '.join(names)} ({reason})" for reason, names in panels_by_reason.items()]
+    groups = grouped((panel.missing_reason, panel.name) for panel in panels if panel.missing_reason)
+    not_run = [f"{', '.join(names)} ({reason})" for reason, names in groups.items()]
     labels_by_panel = {panel.name: panel.results.unfinished_series for panel in panels}
     unfinished = [f"{', '.join(labels)} ({name})" for name, labels in labels_by_panel.items() if labels]
     sentences = [f"Not run: {'; '.join(not_run)}"] if not_run else []
@@ -210,32 +194,6 @@ def _other_counts(panel: str, counts: Mapping[str, int], usual: int, several_pan
     if several_panels and len(set(counts.values())) == 1:
         counts, suffix = {panel: next(iter(counts.values()))}, ""
     return [f"{label}{suffix}: {count}" for label, count in counts.items() if count not in (0, usual)]
-
-
-def target_cell(panel: ExperimentView, target: float) -> Row:
-    """Return the column of targets, with as many decimals as the target needs."""
-    value = display_factor(panel.measure) * target
-    return {f"Target ({measure_unit_name(panel.measure)})": Number(value, len(f"{value:g}".partition(".")[2]))}
-
-
-def rounds_cell(panel: ExperimentView, label: str, target: float, smooth: int) -> Number:
-    """Return the mean number of rounds until the target."""
-    rounds = {seed: panel.rounds_to(curve, target, smooth) for seed, curve in panel.curves(label).items()}
-    return reached_cell(rounds, 1 if len(rounds) > 1 else 0)
-
-
-def saved_cell(panel: ExperimentView, label: str, baseline: str, target: float) -> Number:
-    """Return the mean saving of rounds, seed by seed, in percent; empty unless every seed of both series reaches the target."""
-    if label == baseline:
-        return Number()
-    values, _ = rounds_to.Quantity(kind="rounds_to", series=label, baseline=baseline, target=target).evaluate(panel)
-    return mean_cell({place: 100 * value for place, value in enumerate(values)}, 1) if values else Number()
-
-
-def no_target_sentence(panels: Sequence[ExperimentView], targets: Mapping[str, tuple]) -> list[str]:
-    """Return a sentence on the panels without a target at this scale."""
-    names = [panel.name for panel in panels if not targets[panel.name]]
-    return [f"No target at this scale: {', '.join(names)}"] if names else []
 
 
 def diverged_series(panel: ExperimentView) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
-from fedrepro.report.quantities import difference
+from fedrepro.report.quantities.curves import Difference
 from fedrepro.report.reasons import reasons_sentence
 from fedrepro.report.statistics import EPSILON, Curve
 from fedrepro.report.verdicts.claim import Claim
@@ -46,7 +46,7 @@ def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted:
     None for other claims, and if the curves of the claim's series are not plotted or have no round in common.
     """
     quantity, curves = claim.quantity, _curves(experiments, claim, claim.experiment, plotted)
-    if not curves or not isinstance(quantity, difference.Quantity) or claim.expected or not quantity.last:
+    if not curves or not isinstance(quantity, Difference) or claim.expected or not quantity.last:
         return None
     series, baseline = (dict(curves[label]) for label in quantity.labels)
     rounds = series.keys() & baseline.keys()
