@@ -3,12 +3,7 @@
 
 import importlib
 import os
-import sys
 from typing import Any
-
-from fedrepro.core import moved
-
-sys.meta_path.insert(0, moved.MovedModuleFinder())
 
 # torch reads this on import: otherwise it compiles its own CUDA kernel for batches of one image, with a C compiler that many
 # machines lack

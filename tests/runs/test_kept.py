@@ -1,7 +1,5 @@
 """The committed results: what is read is what was kept, and today's settings name all of it."""
 
-import importlib.util
-import json
 import os
 import re
 import shutil
@@ -12,7 +10,7 @@ import pytest
 
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
-from fedrepro.core.files import MACHINE, sha256, write_json
+from fedrepro.core.files import MACHINE, sha256
 from fedrepro.data import datasets
 from fedrepro.experiments import plan
 from fedrepro.runs import integrity, kept
@@ -388,34 +386,3 @@ def test_a_killed_save_is_completed_or_taken_back(runs, monkeypatch, tmp_path):
             break
         steps += 1
     assert steps > 10 and ends == sorted(ends) and True in ends[:-1]
-
-
-# ---- the form before
-
-
-def test_runs_kept_one_folder_each_are_converted(paths, tmp_path):
-    """A newer one takes the place of what asks the same; what the oldest say otherwise is said as today."""
-    spec = importlib.util.spec_from_file_location("convert_kept", ROOT / "workflow/scripts/convert_kept.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    first, second = plan.plan_experiments(params(), paths)["p"]["one"].runs[:2]
-    old, new = tmp_path / "old", paths.results / "kept"
-    local = [finish(Run(old / "p" / run.id, run.config, run.data, run.code)) for run in (first, second)]
-    (local[0].folder / "tsne-1.csv").write_text("unit,x\n1,2\n")
-    note = {"run": first.id, "table": sha256("unit,x\n1,2\n"), "code": "c", "settings": {}, "environment": {"commit": "abc"}}
-    write_json(local[0].folder / "tsne-1.json", note)
-    expected = integrity.load_record(local[1].folder)
-    summary = json.loads(local[1].summary.read_text())
-    del summary["metrics"]
-    write_json(local[1].summary, summary | {"test_accuracy": 0.75, "best_test_accuracy": 0.75})
-    stale = Run(paths.kept("p") / "s-x", first.config, first.data, "older")
-    finish(Run(paths.kept("p") / f"s-{kept.run_hash(stale.config_record())}", stale.config, stale.data, stale.code))
-    assert script.convert(old, new) == script.convert(old, new) == 2
-    assert kept.load_runs(paths.kept("p")).keys() == {first.id, second.id}
-    added = {"final": {"test_accuracy": 0.75}, "best": {"test_accuracy": 0.75}}
-    added |= {"columns": ["round", "test_accuracy"], "studies": {}}
-    assert integrity.load_record(paths.kept("p") / second.id) == expected | added
-    assert integrity.load_study_rows(paths.kept("p") / first.id / "tsne-1.csv") == [{"unit": "1", "x": "2"}]
-    (local[0].folder / "metrics.csv").write_text("round\n")
-    with pytest.raises(UserError, match=r"metrics\.csv: changed since the run wrote it"):
-        script.convert(old, new)

@@ -52,11 +52,6 @@ from fedrepro.core.metrics import MEASURES, USUAL
 
 PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
 EXPERIMENTS, SCALES, CHOSEN = "experiments.yaml", "scales.yaml", "chosen.yaml"
-MOVED = (
-    f"papers, scales: the settings of papers moved to {PAPERS}. Move papers.<paper> to {PAPERS}/<paper>/{EXPERIMENTS} and "
-    f"scales.<scale>.experiments.<paper> to <scale> in {PAPERS}/<paper>/{SCALES}; move an experiment with `like:` below the "
-    "`variants:` of the other; list what a scale runs, without what it skips; write papers: [<paper>, ...] here."
-)
 
 
 class Gpus(NamedTuple):
@@ -363,15 +358,6 @@ class Params(Frozen):
         description="scale -> its settings; a paper's scales.yaml lists the experiments that each scale runs"
     )
     _settings: dict[str, PaperSettings] = PrivateAttr(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _settings_of_papers_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
-        scales = values.get("scales")
-        old = isinstance(scales, dict) and any("experiments" in scale for scale in scales.values() if isinstance(scale, dict))
-        if old or isinstance(values.get("papers"), dict):
-            raise ValueError(MOVED)
-        return values
 
     @field_validator("scales", mode="before")
     @classmethod

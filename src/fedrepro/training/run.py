@@ -258,12 +258,9 @@ class _Clock:
 
     def __init__(self, run: Run, reached: int, cores: int) -> None:
         self._path, self._cores = run.folder / "timing.json", cores
-        earlier = read_json(self._path, "rounds", "seconds") if reached else None  # a run without checkpoint starts at 0
-        self._before = earlier or {"rounds": 0, "seconds": 0.0}
-        self.round_seconds: list[float | None] = self._before.get(
-            "round_seconds", [None] * reached
-        )  # missing from earlier code
-        self._before.setdefault("core_seconds", self._before["seconds"])  # missing from earlier code, which used one core
+        start = {"rounds": 0, "seconds": 0.0, "core_seconds": 0.0, "round_seconds": [None] * reached}
+        self._before = (read_json(self._path, *start) if reached else None) or start  # a run without checkpoint starts at 0
+        self.round_seconds: list[float | None] = self._before["round_seconds"]
         self._reached, self._began = reached, time.monotonic()
 
     def write(self, reached: int) -> None:
