@@ -229,11 +229,6 @@ class Tuning(Frozen):
     seeds: Seeds = Field(description="seeds of the trials, none of which the evaluation has")
     by: MeasureName = Field("validation_accuracy", description="the validation measure that decides")
     last: Count = Field(1, description="measured rounds at the end of a trial over which the measure is averaged")
-    sampler: Literal["grid", "random", "tpe"] = Field(
-        "grid",
-        description="grid: try every combination of values; random: as many, drawn without replacement, as the budget; tpe: as "
-        "many, in four batches, of which Optuna proposes the later by the scores of the earlier (`uv sync --extra tpe`)",
-    )
 
 
 class Chosen(Frozen):

@@ -35,7 +35,7 @@ ARTIFACT_KINDS = {
     "tables": ("Table", None),
 }  # key in artifacts.yaml, also the package of the kinds -> the class of a kind, and the default kind
 # rules of the workflow, whose names no paper or artifact may have
-RULES = ("all", "crate", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train", "tune")
+RULES = ("all", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train", "tune")
 CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
 
 

@@ -98,7 +98,7 @@ def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str
             # cloned, since the file does not align them, and products round differently in unaligned memory
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dictionary)
             note = json.loads(file.metadata()["state"])
-            digest = note.pop("digest")
+            digest = note.pop("digest", None)
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a checkpoint of this program ({error}); {RESTART_REMEDY}") from None
     if digest != _digest(tensors, note) or not note.keys() >= {"run", *keys}:
