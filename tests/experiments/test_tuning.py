@@ -234,5 +234,5 @@ def test_trials_are_not_pruned():
     finish_all(tuned, by_mu)
     forget()
     folders = {run.folder for trial in tuned.trials for run in trial.runs}
-    assert not folders & set(prune.prune(settings(), Paths(), delete=False))
-    assert folders == set(prune.prune(settings(tuning={"seeds": [5]}), Paths(), delete=False))
+    assert not folders & set(prune.unused(settings(), Paths()))
+    assert folders == set(prune.unused(settings(tuning={"seeds": [5]}), Paths()))
