@@ -17,12 +17,7 @@ def __getattr__(name: str) -> Any:
 
     Modules are imported on first use."""
     if name == "__version__":
-        from importlib import metadata
-
-        try:
-            return metadata.version("fedrepro")
-        except metadata.PackageNotFoundError:  # the source folder is on the path instead
-            return "(not installed)"
+        return importlib.import_module("fedrepro.core.version").package_version()
     if name == "results":
         return importlib.import_module("fedrepro.results")
     if name in ("simulate", "load_run"):

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedrepro import __version__
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
 from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
+from fedrepro.core.version import package_version
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def _output_closed() -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
-    parser.add_argument("--version", action="version", version=f"fedrepro {__version__}")
+    parser.add_argument("--version", action="version", version=f"fedrepro {package_version()}")
     subparsers = parser.add_subparsers(required=True)
     for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
