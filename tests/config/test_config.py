@@ -69,7 +69,7 @@ def refused(model, values, *words):
     ({"pixel_scaling": {"name": "normalised", "deviation": [0.5]}},
      ["pixel_scaling.deviation: unknown key: choose from mean, name, std"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
-    ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
+    ({"precision": "float16"}, ["precision: ", "'float32', 'float64' or 'bfloat16'"]),
     ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'reflected_crop', 'resized_crop', ", "or 'contrast_jitter'"]),
     ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),

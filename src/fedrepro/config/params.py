@@ -176,7 +176,7 @@ class Training(Frozen):
     )
     measures: Measures = Field(USUAL, description="what is measured after a round")  # pyright: ignore[reportAssignmentType] - names of a table
     evaluate_every: Count = Field(1, description="measure after every so many rounds, and after the last")
-    precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field("float32", description="of local training")
+    precision: Literal["float32", "float64", "bfloat16"] = Field("float32", description="of local training")
 
     @model_validator(mode="after")
     def _has_momentum(self) -> "Training":
