@@ -1,5 +1,4 @@
-"""Mean ranks over experiments, with bars beside the series that Nemenyi's test does not separate (a critical-difference
-diagram)."""
+"""Mean ranks over experiments."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -46,23 +45,19 @@ class Figure(base.Figure):
         styles = series_styles(evidence, [view.results for view in views])
         for place, (label, value) in enumerate(found.mean_ranks.items()):
             axes.plot([value], [place], marker="o", markersize=4, color=styles[label].colour, linestyle="none")
-        right = len(found.mean_ranks)
-        for number, (first, last) in enumerate(found.groups):
-            axes.plot([right + 0.5 + 0.5 * number] * 2, [first - 0.25, last + 0.25], color="0.45", linewidth=2)
         axes.set_yticks(range(len(found.mean_ranks)), list(found.mean_ranks))
-        axes.set(xlabel="mean rank", xlim=(0.5, right + 0.5 + 0.5 * max(1, len(found.groups))))
+        axes.set(xlabel="mean rank", xlim=(0.5, len(found.mean_ranks) + 0.5))
         axes.invert_yaxis()
         axes.grid(axis="x", color="0.92", linewidth=0.5)
         axes.set_axisbelow(True)
 
     def explanations(self, evidence: PaperData) -> list[str]:
         views = self._views(evidence)
-        words = join_sentences([f"By {measures_phrase(views)}", *ranking.sentences(ranking.rank_series(views, self.last))])
+        words = join_sentences([f"By {measures_phrase(views)}", ranking.sentence(ranking.rank_series(views, self.last))])
         not_shown = {evidence.panel(ref).name: evidence.panel(ref).missing_reason for ref in self.panels}
         results = [view.results for view in views]
         return [
             words,
-            "A bar on the right joins series that are not separated.",
             *base.not_shown_sentences(not_shown),
             base.data_sentence(results),
         ]
