@@ -51,7 +51,6 @@ localrules:
     prepare,
     page,
     pdf,
-    crate,
     notebook,
 
 

@@ -121,7 +121,7 @@ def cohort(task: Task, round: int) -> list[int]:
 
 def fresh(task: Task) -> nn.Module:
     """The network with its initial weights, on the device, where products are rounded as the task says: as with us."""
-    precision.set_products(task.config.precision, torch.device(task.device))
+    precision.forbid_rounded_factors()
     return network(task.config).to(task.device)
 
 

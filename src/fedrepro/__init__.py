@@ -3,12 +3,7 @@
 
 import importlib
 import os
-import sys
 from typing import Any
-
-from fedrepro.core import moved
-
-sys.meta_path.insert(0, moved.MovedModuleFinder())
 
 # torch reads this on import: otherwise it compiles its own CUDA kernel for batches of one image, with a C compiler that many
 # machines lack
@@ -22,12 +17,7 @@ def __getattr__(name: str) -> Any:
 
     Modules are imported on first use."""
     if name == "__version__":
-        from importlib import metadata
-
-        try:
-            return metadata.version("fedrepro")
-        except metadata.PackageNotFoundError:  # the source folder is on the path instead
-            return "(not installed)"
+        return importlib.import_module("fedrepro.core.version").package_version()
     if name == "results":
         return importlib.import_module("fedrepro.results")
     if name in ("simulate", "load_run"):

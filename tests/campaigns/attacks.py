@@ -305,7 +305,7 @@ def links(scene: Scene) -> Iterator[tuple[Work, str]]:
                     other = made.with_name(made.name.replace("model", draw.choice(["checkpoint", "moved"])))
                     if not os.path.lexists(other):
                         made.rename(other)
-    for command in draw.sample([["prune", "--yes"], ["keep"], ["store"], ["restore"], ["train"], ["list"], ["plan"]], 2):
+    for command in draw.sample([["prune"], ["keep"], ["store"], ["restore"], ["train"], ["list"], ["plan"]], 2):
         yield lambda command=command: main.main(command), f"{kind} at {name}, {' '.join(command)}"
 
 

@@ -496,7 +496,7 @@ def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
     lines = summary.closing_message([f"{tables}/table1.csv"], folder, 2).splitlines()
     assert lines == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
     (tables / "verdicts.json").write_text("[]")
-    assert summary.closing_message(["results/crate-quick.zip"], folder, 2).endswith("\nWrote results/crate-quick.zip")
+    assert summary.closing_message(["results/other.zip"], folder, 2).endswith("\nWrote results/other.zip")
     lines = summary.closing_message([verdicts], folder, 2).splitlines()
     assert lines[-1] == "p: no claim is judged at this scale"
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import flatten, merge
-from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunConfig, read_params
+from fedrepro.config.params import PAPERS, Experiment, Gpus, Params, RunConfig, read_params
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
@@ -69,7 +69,7 @@ def refused(model, values, *words):
     ({"pixel_scaling": {"name": "normalised", "deviation": [0.5]}},
      ["pixel_scaling.deviation: unknown key: choose from mean, name, std"]),
     ({"weighting": "size"}, ["weighting: ", "'uniform' or 'samples'"]),
-    ({"precision": "float16"}, ["precision: ", "'float32', 'float64', 'tf32' or 'bfloat16'"]),
+    ({"precision": "float16"}, ["precision: ", "'float32', 'float64' or 'bfloat16'"]),
     ({"augment": ["rotate"]}, ["augment.0: ", "'crop', 'reflected_crop', 'resized_crop', ", "or 'contrast_jitter'"]),
     ({"executor": "stacked"}, ["executor: unknown key"]),  # as the device: of a machine, not of a run
     ({"model": {"width": 0.1}}, ["model.name: "]),
@@ -257,15 +257,6 @@ def test_mistakes_in_params(old, new, words, tmp_path):
 def test_mistakes_in_the_files_of_a_paper(experiments, scales, words, tmp_path):
     with pytest.raises(UserError, match=rf"workflow/papers/paper/{words}"):
         read_params(write(tmp_path, SMALL, experiments, scales))
-
-
-@pytest.mark.parametrize("old", [
-    {"papers": {"paper": {"fig": {"rounds": 9}}}}, {"scales": {"quick": {"experiments": {"paper": {"fig": {"skip": "why"}}}}}},
-])  # fmt: skip
-def test_settings_of_the_old_form_are_answered_with_what_moved_where(old):
-    with pytest.raises(UserError) as caught:
-        parse(Params, yaml.safe_load(SMALL) | old, "params.yaml")
-    assert str(caught.value) == f"params.yaml: {MOVED}" and "workflow/papers/<paper>/scales.yaml" in MOVED
 
 
 @pytest.mark.parametrize(

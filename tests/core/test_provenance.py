@@ -109,7 +109,6 @@ def test_the_version_of_python_does_not_count(tmp_path):
     ("core/rng.py", ">> 1", ">> 2", {"fedavg", "fedprox"}),
     ("training/run.py", '"finished"', '"over"', set()),
     ("cli/main.py", "train what is not finished", "train the rest", set()),
-    ("core/moved.py", "cli.commands", "cli.main", set()),
     ("data/datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip
 def test_changed_code_counts_where_it_is_executed(file, old, new, changed, package):

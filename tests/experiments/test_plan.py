@@ -635,11 +635,8 @@ def test_prune_lists_what_no_scale_names(paths):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
     expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
     for settings in (params(), params(report_only=True), params(scale="long")):
-        assert prune.prune(settings, paths, delete=False, other_code=True) == expected
-    assert stale.folder.exists()
-    assert prune.prune(params(), paths, delete=True, other_code=True) == expected
-    assert not any(path.exists() for path in expected) and all(run.summary.exists() for run in (safe, *everything))
-    assert prune.prune(params(), paths, delete=True) == []
+        assert prune.unused(settings, paths, other_code=True) == expected
+    assert not {safe.folder, *(run.folder for run in everything)} & {*expected}
 
 
 def test_folders(paths):

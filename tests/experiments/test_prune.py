@@ -44,7 +44,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
     with caplog.at_level(logging.WARNING):
-        found = prune.prune(settings, paths, delete=True)
+        found = prune.unused(settings, paths)
     assert found == sorted([other.folder, paths.partition(other.config, "theirs")])
     assert all((run.folder / "begun.json").exists() and paths.partition(run.config, run.data).exists() for run in spared)
     assert f"spared 2 runs that the settings may name: while {name} is not prepared here" in caplog.text
@@ -57,9 +57,9 @@ def test_prune_spares_runs_whose_pictures_are_on_a_disk_that_is_not_here(paths, 
     theirs = named.config.model_copy(update={"dataset": Choice(name="folders", path="elsewhere")})
     spared = lie(replace(named, config=theirs), paths, "theirs", named.code)
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(settings, paths, delete=True) == []
+        assert prune.unused(settings, paths) == []
     assert spared.summary.exists() and "spared 1 run that the settings may name: while folders" in caplog.text
-    assert spared.folder in prune.prune(one(), paths, delete=False)
+    assert spared.folder in prune.unused(one(), paths)
 
 
 def test_prune_spares_runs_in_training(paths, caplog):
@@ -71,23 +71,24 @@ def test_prune_spares_runs_in_training(paths, caplog):
     with single_process(stale.log, wait=False):
         with pytest.raises(UserError, match="another process is at work in it"), single_process(stale.log, wait=False):
             pass
-        assert prune.prune(one(), paths, delete=True, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
-    assert prune.prune(one(), paths, delete=True, other_code=True) == [stale.folder] and half.exists()
+        assert prune.unused(one(), paths, other_code=True) == [] and f"spared {stale.folder}" in caplog.text
+    assert prune.unused(one(), paths, other_code=True) == [stale.folder] and half.exists()
 
 
 def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     """Today's code does not reuse them, but their settings and data are named, and they may have cost weeks. Unfinished and
-    kept ones are pruned."""
+    kept ones are listed."""
     named, other, today, _ = plan_experiments(one(), paths)["p"]["one"].runs
     finish(today).summary.unlink()  # begun by today's code
     done, begun = (lie(run, paths, run.data, "older") for run in (named, other))
     begun.summary.unlink()
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(one().model_copy(update={"report_only": True}), paths, delete=True) == [begun.folder]
-    assert "spared 1 finished run of earlier code with settings that are named: --other-code prunes them too" in caplog.text
-    assert prune.prune(one(), paths, delete=False, other_code=True) == [done.folder]
+        assert prune.unused(one().model_copy(update={"report_only": True}), paths) == [begun.folder]
+    assert "spared 1 finished run of earlier code with settings that are named: --other-code lists them too" in caplog.text
+    shutil.rmtree(begun.folder)
+    assert prune.unused(one(), paths, other_code=True) == [done.folder]
     finish(replace(done, folder=paths.kept("p") / done.id))
-    assert prune.prune(one(), paths, delete=True) == [done.folder]
+    assert prune.unused(one(), paths) == [done.folder]
 
 
 def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
@@ -99,7 +100,7 @@ def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
         ]
         older = lie(named, paths, data or named.data, "older")
         shutil.move(older.folder, paths.stored("p") / older.id)
-        assert prune.prune(settings, paths, delete=False) == []
+        assert prune.unused(settings, paths) == []
         shutil.rmtree(paths.stored("p"))
         paths.partition(older.config, older.data).unlink()
 
@@ -114,8 +115,8 @@ def test_prune_spares_studies_and_snapshots_of_spared_runs(paths):
         path.write_text("{}", encoding="utf-8")
     twin = paths.stored("p") / found[0].id  # which DVC has too
     shutil.copytree(found[0].folder, twin)
-    assert prune.prune(one(), paths, delete=True) == []
-    assert prune.prune(one(), paths, delete=False, other_code=True) == sorted([*(run.folder for run in found), twin])
+    assert prune.unused(one(), paths) == []
+    assert prune.unused(one(), paths, other_code=True) == sorted([*(run.folder for run in found), twin])
 
 
 @pytest.fixture
@@ -136,11 +137,11 @@ def test_prune_follows_no_link_out_of_its_folders(place, paths, precious, caplog
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(precious.parent)
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(params(), paths, delete=True) == []
+        assert prune.unused(params(), paths) == []
     assert link.is_symlink() and f"skipped, a link or not made by this pipeline: {link}" in caplog.text
 
 
-def test_prune_deletes_links_among_the_runs_and_not_what_they_point_to(paths, precious):
+def test_prune_lists_links_among_the_runs_and_not_what_they_point_to(paths, precious):
     run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     partition = paths.partition(run.config, run.data).with_name("digits-iid-s9-gone.npz")
     links = [paths.runs("p") / precious.name, paths.runs("p") / "dangling", paths.stored("p") / precious.name, partition]
@@ -148,8 +149,7 @@ def test_prune_deletes_links_among_the_runs_and_not_what_they_point_to(paths, pr
     for link in links:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to("nowhere" if link.name == "dangling" else precious / link.name if link in links[4:] else precious)
-    assert prune.prune(one(), paths, delete=True) == sorted(links)
-    assert not any(link.is_symlink() for link in links) and run.summary.exists()
+    assert prune.unused(one(), paths) == sorted(links)
 
 
 @pytest.mark.parametrize("place", ["folder", "snapshots"])
@@ -161,12 +161,12 @@ def test_prune_looks_for_studies_and_snapshots_behind_no_link(place, paths, prec
         shutil.move(link := run.folder, precious.parent)
     link.symlink_to(precious.with_name(link.name) if place == "folder" else precious)
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(one(), paths, delete=True) == []
+        assert prune.unused(one(), paths) == []
     warned = caplog.text.count(f"skipped, a link or not made by this pipeline: {link}\n")
     assert warned == (place == "snapshots") and study.exists() == (place == "folder")
 
 
-def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
+def test_prune_lists_nothing_that_the_pipeline_did_not_make(paths, caplog):
     """It reports them once, but not what git and unfinished processes leave."""
     run = finish(plan_experiments(one(), paths)["p"]["one"].runs[0])
     runs, drawn, states = paths.runs("p"), paths.data / "partitions", run.folder / "snapshots"
@@ -178,7 +178,7 @@ def test_prune_deletes_nothing_that_the_pipeline_did_not_make(paths, caplog):
         os.mkfifo(path) if path in pipes else path.write_text("")
     (drawn / "folder.npz").mkdir()
     with caplog.at_level(logging.WARNING):
-        assert prune.prune(one(), paths, delete=True) == []
+        assert prune.unused(one(), paths) == []
     left = sorted(map(str, [*files[:-1], runs / "docs", *pipes, drawn / "folder.npz"]))
     assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [", ".join(left)]
     assert all(path.exists() for path in [*files, *quiet, *pipes])
@@ -192,11 +192,11 @@ def test_prune_spares_runs_of_todays_code_if_older_ones_are_kept(paths):
     finish(replace(older, folder=paths.kept("p") / older.id))
     assert plan_experiments(one(), paths)["p"]["one"].runs[0].id == older.id
     assert plan_experiments(one().model_copy(update={"use_kept_results": False}), paths)["p"]["one"].runs[0].id == run.id
-    assert prune.prune(one(), paths, delete=True) == [] and run.summary.exists()
+    assert prune.unused(one(), paths) == [] and run.summary.exists()
 
 
 def test_prune_reports_errors_at_other_scales(paths):
     asked = {"studies": {"tsne": {"rounds": [99], "images": 4}}}
     settings = params(scales={"long": {"experiments": {"p": {"one": asked}}}})
     with pytest.raises(UserError, match="p/scales.yaml: long.one: studies.tsne: rounds: "):
-        prune.prune(settings, paths, delete=False)
+        prune.unused(settings, paths)

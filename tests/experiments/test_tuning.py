@@ -1,11 +1,8 @@
 """Tuning: the trials of a series' grid, the choice among them, and the evaluation with what was chosen."""
 
-import itertools
-import math
 import re
 import subprocess
 from pathlib import Path
-from statistics import mean
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +12,7 @@ from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import keep, prune, resolve, tpe, trials
+from fedrepro.experiments import keep, prune, resolve, trials
 from fedrepro.experiments import plan as experiments
 from fedrepro.experiments.workflow import Capacity, Workflow
 from fedrepro.runs.paths import Paths
@@ -131,41 +128,6 @@ def test_rounding_errors_decide_no_choice():
     assert tuned.choose().values == {"mu": 0.1, "lr": 0.05}
 
 
-def test_a_random_sampler_draws_as_many_combinations_as_the_budget():
-    values = [trial.values for trial in planned(settings(tuning={"budget": 4, "sampler": "random"})).trials]
-    assert len(values) == 4 and len({str(value) for value in values}) == 4
-    assert values == [trial.values for trial in planned(settings(tuning={"budget": 4, "sampler": "random"})).trials]
-
-
-def test_tpe_proposes_later_trials_by_the_scores_of_the_earlier():
-    """Three of 45 combinations first, then batches near the best; a diverged trial counts as the worst."""
-    grid = {"mu": [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100], "lr": [0.01, 0.02, 0.05, 0.1, 0.2]}
-
-    def tune(by: str) -> list[dict]:
-        params = settings(tuning={"budget": 12, "sampler": "tpe", "by": by}, series={"Prox": {"tune": grid}})
-        for known in (3, 6, 9, 12):
-            tuned = planned(params)
-            assert len(tuned.trials) == known and tuned.unfinished
-            for trial in tuned.trials[known - 3 :]:
-                score = math.log(trial.values["mu"]) + math.log(trial.values["lr"])
-                status = "diverged at round 2" if trial is tuned.trials[1] else "finished"
-                for run in trial.runs:
-                    finish(run, measured(score, by), status=status)
-        tuned = planned(params)
-        assert not tuned.unfinished and len({str(trial.values) for trial in tuned.trials}) == 12
-        return [trial.values for trial in tuned.trials]
-
-    up, down = tune("validation_accuracy"), tune("validation_loss")
-    assert up[:3] == down[:3]
-    high, low = (mean(grid["mu"].index(values["mu"]) for values in later[6:]) for later in (up, down))
-    assert high > low + 1
-
-
-def test_tpe_tries_all_of_a_small_grid():
-    proposed = tpe.propose([2, 3], {(0, 0): 0.5, (1, 2): None}, count=6, seed=0)
-    assert {*proposed, (0, 0), (1, 2)} == {*itertools.product(range(2), range(3))} and len(proposed) == 4
-
-
 def test_a_choice_of_other_settings_is_none():
     chosen(settings())
     assert experiments.plan_experiments(settings(seeds=[4]), Paths())["p"]["one"].skipped is None  # only the evaluation's
@@ -272,5 +234,5 @@ def test_trials_are_not_pruned():
     finish_all(tuned, by_mu)
     forget()
     folders = {run.folder for trial in tuned.trials for run in trial.runs}
-    assert not folders & set(prune.prune(settings(), Paths(), delete=False))
-    assert folders == set(prune.prune(settings(tuning={"seeds": [5]}), Paths(), delete=False))
+    assert not folders & set(prune.unused(settings(), Paths()))
+    assert folders == set(prune.unused(settings(tuning={"seeds": [5]}), Paths()))

@@ -29,7 +29,7 @@ RUN = {
     "seed": 0,
 }
 MISTAKES = [
-    {"rounds": -1}, {"rounds": "two"}, {"lr": True}, {"sed": 1}, {"inputs": "unit"}, {"measures": ["accuracy"]},
+    {"rounds": -1}, {"rounds": "two"}, {"lr": True}, {"sed": 1}, {"measures": ["accuracy"]},
     {"precision": "float8"}, {"augment": ["mirror"]}, {"pixel_scaling": {"name": "unit", "mean": [0.1], "std": [0.2]}},
 ]  # fmt: skip
 

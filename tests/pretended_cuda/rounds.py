@@ -53,7 +53,6 @@ SETTINGS = {  # other settings that change a step or its batches
     "dropout": {"model": {**NARROW, "dropout": 0.2}, "algorithm": {"name": "fedfusion"}},
     "permuted": {"partition": {"name": "permuted", "clients": 4}},
     "bfloat16": {"precision": "bfloat16", "model": NARROW},
-    "tf32": {"precision": "tf32"},
     "constants": {"pixel_scaling": {"name": "normalised", "mean": [0.4], "std": [0.2]}},
     "kept": {"momentum": 0.9, "keep_momentum": True},
 }

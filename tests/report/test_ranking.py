@@ -34,18 +34,10 @@ def test_rounding_errors_decide_no_rank():
     """0.1 + 0.2 and 0.3 are the same accuracy: they share a rank, and neither is ahead of the other."""
     panels = [{"x": 0.1 + 0.2, "y": 0.3, "z": 0.1}, {"x": 0.3, "y": 0.1 + 0.2, "z": -math.inf}, {"x": 0.5, "y": 0.4, "z": 0.3}]
     assert ranking.rank(panels).mean_ranks == {"x": 4 / 3, "y": 5 / 3, "z": 3.0}
-    assert [list(ranking.rank(panels[:2]).mean_ranks.values()), ranking.rank(panels[:1]).groups] == [[1.5, 1.5, 3], [(0, 2)]]
+    assert list(ranking.rank(panels[:2]).mean_ranks.values()) == [1.5, 1.5, 3]
     finals = {"FedAvg": [0.3, 0.3], "conv": [0.1 + 0.2, 0.3]}
     conv = build_rows(table(**RANKS), found(finals, finals))[1]
     assert (conv["Series"], conv["Mean rank"], conv["Pairs ahead (%)"]) == ("conv", "1.50", "0")
-
-
-def test_critical_difference_of_the_literature():
-    """Demšar 2006, table 5: q = 2.728 for five classifiers at 5 %."""
-    result = ranking.rank([{name: place for place, name in enumerate("abcde")}] * 30)
-    assert result.critical_difference == pytest.approx(2.728 * math.sqrt(5 * 6 / (6 * 30)), rel=1e-3)
-    assert list(result.mean_ranks) == list("edcba")
-    assert result.groups == [(0, 1), (1, 2), (2, 3), (3, 4)]  # neighbours are one rank apart, the next ones two
 
 
 def test_table_of_ranks_by_hand():
@@ -55,7 +47,7 @@ def test_table_of_ranks_by_hand():
     assert conv["Above FedAvg (points)"].startswith("+12.50 ± ")  # 20 and 30 points in a, -10 and 10 in b
     assert (conv["Pairs ahead (%)"], fedavg["Pairs ahead (%)"]) == ("75", "-")
     text = table(**RANKS).notes(data)
-    assert "Mean rank over 2 set-ups, 1 is best. Ranks that differ by less than" in text and "(Holm)" in text
+    assert "Mean rank over 2 set-ups, 1 is best." in text and "(Holm)" in text
 
 
 def test_a_small_p_value_is_not_printed_as_zero():

@@ -137,7 +137,7 @@ def test_a_damaged_study_costs_no_training(tmp_path):
 
 
 def test_a_file_that_changed_since_it_was_written(tmp_path):
-    """Each digit and each letter of a value; what earlier code wrote has no seal and is read as it is."""
+    """Each digit and each letter of a value; what a user wrote has no seal and is read as it is."""
     path, values = tmp_path / "x.json", {"by": {7: None}, "commit": "abc", "mean": [0.1307, float("nan")], "weights": 5310}
     write_json(path, values)
     whole = path.read_text(encoding="utf-8")

@@ -553,11 +553,6 @@ def test_what_an_objective_compares_with_is_rounded_too(name, options):
     assert not any(map(torch.equal, exact, rough))
 
 
-def test_tf32_is_refused_without_cuda():
-    with pytest.raises(UserError, match="precision: "):
-        federation(config(precision="tf32"))
-
-
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 
 

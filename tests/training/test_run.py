@@ -21,6 +21,7 @@ import torch
 from fedrepro.config.params import RunConfig
 from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
+from fedrepro.core.files import MACHINE
 from fedrepro.runs import records
 from fedrepro.runs.records import run_hash
 from fedrepro.training import checkpoint, progress_bar
@@ -157,7 +158,7 @@ def test_a_deadline_in_the_past_leaves_a_checkpoint(tmp_path):
     assert train(tmp_path / "run", config(), NOW) is False
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert "checkpoint.safetensors" in names and not names & {"record.json", "model.safetensors"}
-    (tmp_path / "run" / ".checkpoint.safetensors.12345.part").write_bytes(b"half")
+    (tmp_path / "run" / f".checkpoint.safetensors.{MACHINE}-4194303.part").write_bytes(b"half")
     assert train(tmp_path / "run", config()) and {path.name for path in (tmp_path / "run").iterdir()} == FILES
 
 

@@ -1,4 +1,4 @@
-# Artifacts -> pages, one LaTeX report, an RO-Crate, notebooks.
+# Artifacts -> pages, one LaTeX report, notebooks.
 
 
 rule page:
@@ -32,23 +32,6 @@ rule pdf:
         f"logs/{work.params.scale}/pdf.log",
     script:
         "../scripts/pdf.py"
-
-
-rule crate:
-    input:
-        f"{reports.folder}/index.html",
-    output:
-        f"results/crate-{work.params.scale}.zip",
-    log:
-        f"logs/{work.params.scale}/crate.log",
-    params:
-        papers=work.default_papers,
-        gathered={paper: reports.sources(paper) for paper in work.default_papers},
-        shown=reports.shown,
-        reports=lambda wildcards, input: str(Path(input[0]).parent),
-        code=reports.code,
-    script:
-        "../scripts/crate.py"
 
 
 rule notebook:

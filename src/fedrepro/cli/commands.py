@@ -317,17 +317,14 @@ def _run_folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
 
 
 def prune(options: argparse.Namespace) -> int:
-    """Print the runs and partitions that no scale uses; with `--yes` delete them."""
+    """Print the runs and partitions that no scale uses, one a line."""
     from fedrepro.experiments import prune
 
     project = Project(options)
-    unused = prune.prune(project.params, project.paths, delete=options.yes, other_code=options.other_code)
-    for path in unused:
-        sys.stdout.write(f"{'deleted' if options.yes else 'would delete'} {path}\n")
-    if not unused:
+    paths = prune.unused(project.params, project.paths, other_code=options.other_code)
+    sys.stdout.writelines(f"{path}\n" for path in paths)
+    if not paths:
         sys.stdout.write(f"nothing to prune: {project.file} names all that is there\n")
-    elif not options.yes:
-        sys.stdout.write(f"{count(len(unused), 'folder or file', 'folders and files')}; --yes deletes them\n")
     return 0
 
 

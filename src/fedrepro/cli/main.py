@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fedrepro import __version__
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
 from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
+from fedrepro.core.version import package_version
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def _output_closed() -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
-    parser.add_argument("--version", action="version", version=f"fedrepro {__version__}")
+    parser.add_argument("--version", action="version", version=f"fedrepro {package_version()}")
     subparsers = parser.add_subparsers(required=True)
     for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
@@ -118,8 +118,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--part": {"type": parse_part, "help": "with --runs: train only this part of the list, e.g. 3/100, as one job of an array"},
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
-    "--yes": {"action": "store_true", "help": "delete; without it folders and files are only listed"},
-    "--other-code": {"action": "store_true", "help": "also delete finished runs of current settings that earlier code trained"},
+    "--other-code": {"action": "store_true", "help": "also list finished runs of current settings that earlier code trained"},
     "--out": {"type": Path, "help": "file to write (default: reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
 }
 COMMON = "--params --data-mirror --results"
@@ -137,7 +136,7 @@ COMMANDS = (  # name, function, options, help
     ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),
     ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which DVC tracks"),
     ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),
-    ("prune", commands.prune, f"{COMMON} --yes --other-code", "delete runs and partitions that no scale uses any more"),
+    ("prune", commands.prune, f"{COMMON} --other-code", "list runs and partitions that no scale uses any more"),
     ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that works on a figure's numbers"),
     ("new", commands.new, "kind name", "write the files of a new method, model, data set or paper, to be changed"),
     ("docs", commands.docs, "", "write docs/configuration.md and the schemas of the settings"),

@@ -52,11 +52,6 @@ from fedrepro.core.metrics import MEASURES, USUAL
 
 PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
 EXPERIMENTS, SCALES, CHOSEN = "experiments.yaml", "scales.yaml", "chosen.yaml"
-MOVED = (
-    f"papers, scales: the settings of papers moved to {PAPERS}. Move papers.<paper> to {PAPERS}/<paper>/{EXPERIMENTS} and "
-    f"scales.<scale>.experiments.<paper> to <scale> in {PAPERS}/<paper>/{SCALES}; move an experiment with `like:` below the "
-    "`variants:` of the other; list what a scale runs, without what it skips; write papers: [<paper>, ...] here."
-)
 
 
 class Gpus(NamedTuple):
@@ -181,7 +176,7 @@ class Training(Frozen):
     )
     measures: Measures = Field(USUAL, description="what is measured after a round")  # pyright: ignore[reportAssignmentType] - names of a table
     evaluate_every: Count = Field(1, description="measure after every so many rounds, and after the last")
-    precision: Literal["float32", "float64", "tf32", "bfloat16"] = Field("float32", description="of local training")
+    precision: Literal["float32", "float64", "bfloat16"] = Field("float32", description="of local training")
 
     @model_validator(mode="after")
     def _has_momentum(self) -> "Training":
@@ -234,11 +229,6 @@ class Tuning(Frozen):
     seeds: Seeds = Field(description="seeds of the trials, none of which the evaluation has")
     by: MeasureName = Field("validation_accuracy", description="the validation measure that decides")
     last: Count = Field(1, description="measured rounds at the end of a trial over which the measure is averaged")
-    sampler: Literal["grid", "random", "tpe"] = Field(
-        "grid",
-        description="grid: try every combination of values; random: as many, drawn without replacement, as the budget; tpe: as "
-        "many, in four batches, of which Optuna proposes the later by the scores of the earlier (`uv sync --extra tpe`)",
-    )
 
 
 class Chosen(Frozen):
@@ -363,15 +353,6 @@ class Params(Frozen):
         description="scale -> its settings; a paper's scales.yaml lists the experiments that each scale runs"
     )
     _settings: dict[str, PaperSettings] = PrivateAttr(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _settings_of_papers_moved(cls, values: dict[str, Any]) -> dict[str, Any]:
-        scales = values.get("scales")
-        old = isinstance(scales, dict) and any("experiments" in scale for scale in scales.values() if isinstance(scale, dict))
-        if old or isinstance(values.get("papers"), dict):
-            raise ValueError(MOVED)
-        return values
 
     @field_validator("scales", mode="before")
     @classmethod

@@ -188,24 +188,10 @@ def parse(model: type[Model], values: Any, where: str) -> Model:
         raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
-RENAMED = {  # keys of earlier settings files -> today's
-    "with": "overrides",
-    "inputs": "pixel_scaling",
-    "kept": "use_kept_results",
-    "only_finished": "report_only",
-    "cell": "quantity",
-    "ours": "own_question",
-    "beyond": "not_testable_at",
-    "chose": "calibrated_on",
-}
-
-
 def _explain(model: type[BaseModel], item: Any) -> str:
     place = item["loc"][:-2] if item["loc"][-1:] == ("[key]",) else item["loc"]  # the message itself shows a wrong key
     key = ".".join(map(str, place))
     if item["type"] == "extra_forbidden":
-        if (new := RENAMED.get(str(item["loc"][-1]))) in _fields_at(model, item["loc"][:-1]):
-            return f"{key}: is called {new} now. Rename the key."
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
     message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # our text without pydantic's prefix

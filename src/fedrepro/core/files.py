@@ -112,13 +112,13 @@ def stale_parts(path: Path) -> list[Path]:
 
 
 def remove_stale_parts_below(folder: Path) -> None:
-    """Remove all stale temporary files in a folder and its subfolders, also earlier code's, whose names lack the machine."""
+    """Remove all stale temporary files in a folder and its subfolders, left by killed processes of this machine."""
     _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
 def _abandoned(part: Path) -> bool:
     machine, _, process = part.stem.rpartition(".")[2].partition("-")
-    return not process or (machine == MACHINE and not is_alive(int(process)))
+    return machine == MACHINE and not is_alive(int(process))
 
 
 def _remove(parts: Iterable[Path]) -> None:
@@ -154,8 +154,8 @@ def read_file(path: Path, advice: str = DELETE_ADVICE, max_bytes: int = MAX_BYTE
 def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any] | None:
     """Read a small JSON file that this package wrote; None if it does not exist.
 
-    Raises UserError, ending with `advice`, if the file is damaged, lacks one of the keys or does not fit its seal (a file of
-    earlier code has none).
+    Raises UserError, ending with `advice`, if the file is damaged, lacks one of the keys or does not fit its seal (a file that
+    a user wrote has none).
     """
     try:
         content = read_file(path, advice)

@@ -32,7 +32,7 @@ REDIRECTING = (
 )
 ENTRY_MODULE = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
 # modules that no number depends on; data sets count by their own checksum
-NOT_NUMERIC_NAMES = ("config", "core.errors", "core.files", "core.moved", "core.provenance", "runs", "data.datasets")
+NOT_NUMERIC_NAMES = ("config", "core.errors", "core.files", "core.provenance", "runs", "data.datasets")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in NOT_NUMERIC_NAMES)
 DATASETS = "fedrepro.data.datasets"
 CPU_FIELDS = {"cpu family": "family", "model": "model", "stepping": "stepping"}  # of a processor, in /proc/cpuinfo
@@ -236,7 +236,7 @@ def head_commit() -> tuple[str | None, str]:
 
 @functools.cache
 def commit_date(commit: str) -> str | None:
-    """Return the time of a commit in UTC, as 2026-11-22T17:22:40+00:00 (earlier runs recorded only the day).
+    """Return the time of a commit in UTC, as 2026-11-22T17:22:40+00:00.
 
     None if this checkout does not have the commit.
     """

@@ -1,7 +1,6 @@
-"""Deletion of run folders, studies, snapshots and partitions that no settings name any more."""
+"""Which run folders, studies, snapshots and partitions no settings name any more, so that a user may delete them."""
 
 import logging
-import shutil
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import chain
@@ -22,14 +21,12 @@ from fedrepro.runs.run import LOG, Run, run_id
 log = logging.getLogger(__name__)
 
 
-def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) -> list[Path]:
+def unused(params: Params, paths: Paths, other_code: bool = False) -> list[Path]:
     """Return the run folders, their studies and snapshots, and the partitions that no scale of the settings names.
 
-    Kept results stay. So do finished runs of other code with settings and data that are named, unless `other_code` is given.
-    Nothing is fetched: runs with named settings on data that are not prepared here stay, since they may be from these data.
-
-    Args:
-        delete: whether to delete them too.
+    Kept results are none of them. Nor are finished runs of other code with settings and data that are named, unless
+    `other_code` is given, nor runs with named settings on data that are not prepared here, since they may be from these data.
+    Nothing is fetched.
     """
     named: set[Path] = set()
     unprepared: dict[Path, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # paper's folder -> config -> data
@@ -69,15 +66,12 @@ def prune(params: Params, paths: Paths, delete: bool, other_code: bool = False) 
     busy = {path for path in stale if path.parent.parent == runs and path.is_dir() and is_locked(path / LOG)}
     for path in busy:
         log.warning("spared %s, in which a process is at work", path)
-    stale = [path for path in stale if not busy & {path, *path.parents}]
-    for path in stale if delete else []:
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    return stale
+    return [path for path in stale if not busy & {path, *path.parents}]
 
 
 def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple[list[Path], list[Path]]:
     """List the runs, the partitions, and the studies and snapshots of named runs; then everything else in their folders. A link
-    among them may be deleted; a link in the place of a folder of them is not followed."""
+    among them is listed; a link in the place of a folder of them is not followed."""
     made: list[Path] = []
     others: list[Path] = []
 
@@ -133,7 +127,7 @@ def _spared(
             if spares and run_lookup.run_key(run.config, run.data) in run_keys[folder]:
                 other_code_runs.add(run.folder)
     if other_code_runs:
-        message = "spared %s of earlier code with settings that are named: --other-code prunes them too"
+        message = "spared %s of earlier code with settings that are named: --other-code lists them too"
         log.warning(message, count(len(other_code_runs), "finished run"))
     if data_missing:
         names = ", ".join(sorted({run.config.dataset.name for run in data_missing}))

@@ -50,7 +50,7 @@ def error_prefix_at_scale(params: Params, paper: str, name: str) -> Iterator[str
 def _check(params: Params, paper: str, name: str, overlay: dict[str, Any], where: str) -> None:
     training = _with_overlay(params, paper, name, overlay, where)
     for label, choice in training.series.items():
-        choice = tuning.with_values(choice, tuning.first_values(training, choice, label, f"{where}: series.{label}"))
+        choice = tuning.with_values(choice, tuning.first_values(training, choice, f"{where}: series.{label}"))
         config = next(run_configs(params, training, choice, f"{where}: series.{label}"))  # the seed does not matter
         for study, settings in training.studies.items():
             if settings is not None:

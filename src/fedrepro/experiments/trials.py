@@ -87,9 +87,7 @@ class TunedSeries:
 
     @property
     def unfinished(self) -> bool:
-        """Return whether a trial is not finished, or is still to be proposed."""
-        expected = tuning.trials_of(self.training, self.training.series[self.label])
-        return len(self.trials) < expected or not all(trial.finished for trial in self.trials)
+        return not all(trial.finished for trial in self.trials)
 
     def choose(self) -> Chosen:
         """Return the outcome: the first of the best trials. Raises UserError if all diverged."""
@@ -170,22 +168,12 @@ def _plan_experiment(
         if tuning.TUNE not in choice.options:
             continue
         place, trials = f"{where}: series.{label}", []
-        batch = tuning.combinations(training, choice, label, place)
-        while batch:
-            for values in batch:
-                configs = run_configs(params, trial, tuning.with_values(choice, values), place)
-                runs = tuple(lookup.find(config, data.identity(config.dataset), report_only=False) for config in configs)
-                trials.append(Trial(values, runs))
-            finished = all(one.finished for one in trials)
-            batch = tuning.more_combinations(training, choice, _scores(trials, training.tuning)) if finished else []
+        for values in tuning.combinations(training, choice, place):
+            configs = run_configs(params, trial, tuning.with_values(choice, values), place)
+            runs = tuple(lookup.find(config, data.identity(config.dataset), report_only=False) for config in configs)
+            trials.append(Trial(values, runs))
         tuned.append(TunedSeries(paper, name, label, training, tuple(trials), chosen.get(label)))
     return tuned
-
-
-def _scores(trials: Collection[Trial], by: Tuning) -> list[tuple[Values, float | None]]:
-    """Return the values of finished trials and their scores, of which higher is better; None if a trial has none."""
-    scores = ((trial.values, trial.score(by)) for trial in trials)
-    return [(values, None if score is None else _sign(by) * score) for values, score in scores]
 
 
 def as_plan(tuned: Collection[TunedSeries]) -> Plan:

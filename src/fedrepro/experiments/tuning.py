@@ -5,7 +5,6 @@ the same settings (`trials.py`). A choice of other settings, such as another gri
 """
 
 import itertools
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +12,8 @@ from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import Chosen, Experiment, Training
 from fedrepro.config.types import Choice
-from fedrepro.core import provenance, rng
+from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, unknown_name_message
-from fedrepro.experiments import tpe
 
 TUNE = "tune"  # key of a series
 Values = dict[str, Any]  # options of the method and fields of the training
@@ -39,46 +37,23 @@ def with_values(choice: Choice, values: Mapping[str, Any]) -> Choice:
     return Choice(name=choice.name, **options)
 
 
-def combinations(training: Experiment, choice: Choice, label: str, where: str) -> list[Values]:
-    """Return the values that are tried of a series, in the order of its grid; with sampler tpe, those that are tried first.
+def combinations(training: Experiment, choice: Choice, where: str) -> list[Values]:
+    """Return the values that are tried of a series, in the order of its grid.
 
     Raises UserError for a grid that is empty, exceeds the budget or names what neither the method nor the training has.
     """
     grid, tuning = _grid(choice, where), training.tuning
     assert tuning is not None  # checked with the settings
-    every = math.prod(map(len, grid.values()))
-    if tuning.sampler == "grid" and every > tuning.budget:
-        remedy = "Leave out values, raise the budget, or set tuning.sampler: random"
-        raise UserError(f"{where}.{TUNE}: {every} combinations, the budget is {tuning.budget}. {remedy}.")
-    order = rng.numpy_generator(tuning.seeds[0], f"tune {label}").permutation(every)
-    count = tpe.batch_size(tuning.budget) if tuning.sampler == "tpe" else tuning.budget
-    tried = range(every) if tuning.sampler == "grid" else sorted(order[:count].tolist())
-    listed = list(itertools.product(*grid.values()))
-    return [dict(zip(grid, listed[number], strict=True)) for number in tried]
+    tried = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    if len(tried) > tuning.budget:
+        problem = f"{len(tried)} combinations, the budget is {tuning.budget}"
+        raise UserError(f"{where}.{TUNE}: {problem}. Leave out values or raise the budget.")
+    return tried
 
 
-def trials_of(training: Experiment, choice: Choice) -> int:
-    """Return how many combinations are tried of a series in all."""
-    assert training.tuning is not None
-    return min(training.tuning.budget, math.prod(map(len, choice.options[TUNE].values())))
-
-
-def more_combinations(training: Experiment, choice: Choice, scores: list[tuple[Values, float | None]]) -> list[Values]:
-    """Return what sampler tpe tries next, given the values that were tried and their scores (higher is better; None: diverged);
-    [] if the budget is spent. Raises UserError without Optuna."""
-    tuning, grid = training.tuning, choice.options[TUNE]
-    assert tuning is not None
-    if tuning.sampler != "tpe":
-        return []
-    count = min(tpe.batch_size(tuning.budget), trials_of(training, choice) - len(scores))
-    tried = {tuple(grid[name].index(values[name]) for name in grid): score for values, score in scores}
-    places = tpe.propose([len(values) for values in grid.values()], tried, count, tuning.seeds[0]) if count else []
-    return [{name: grid[name][number] for name, number in zip(grid, place, strict=True)} for place in places]
-
-
-def first_values(training: Experiment, choice: Choice, label: str, where: str) -> Values:
+def first_values(training: Experiment, choice: Choice, where: str) -> Values:
     """Return the first values that are tried of a series; {} if it is not tuned. Raises UserError as `combinations`."""
-    return combinations(training, choice, label, where)[0] if TUNE in choice.options else {}
+    return combinations(training, choice, where)[0] if TUNE in choice.options else {}
 
 
 def _grid(choice: Choice, where: str) -> dict[str, list[Any]]:

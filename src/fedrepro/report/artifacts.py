@@ -11,7 +11,7 @@ from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.reasons import ReasonKind
-from fedrepro.report.statistics import benjamini_hochberg, holm
+from fedrepro.report.statistics import holm
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros, paper_curves, registration, summary
 from fedrepro.report.verdicts.decide import Verdict, decide
@@ -27,7 +27,7 @@ ARTIFACT_FOLDERS = {
 VERDICT_FIELDS = (
     *("claim", "source", "reported", "ours", "asked", "verdict", "why"),
     *("note", "key", "experiment", "artifact", "tolerance", "by", "registered", "headline"),
-    *("mean", "half_width", "seeds", "p", "p_holm", "p_bh", "reported_number", "seeds_needed"),
+    *("mean", "half_width", "seeds", "p", "p_holm", "reported_number", "seeds_needed"),
     *("unit", "panels", "panel_means", "measure", "calibrated"),
 )
 LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
@@ -125,13 +125,11 @@ def write_verdicts(spec: Paper, key: str, evidence: PaperData, folder: Path) -> 
     """Write `tables/<key>.json` and `.tex`, and the claims' numbers as LaTeX commands."""
     verdicts, out = decide_all(spec, evidence), folder / "tables"
     records = [_record(spec, verdict, evidence) for verdict in verdicts]
-    false_discovery = benjamini_hochberg(summary.distinct_tests(records))
     planned = [record for record in records if record["key"] in spec.headlines]
     for family in (planned, [record for record in records if record["key"] not in spec.headlines]):
         family_wise = holm(summary.distinct_tests(family))
         for record in family:
-            test = summary.test_key(record)
-            record |= {"p_holm": family_wise.get(test), "p_bh": false_discovery.get(test)}
+            record["p_holm"] = family_wise.get(summary.test_key(record))
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{key}.json").write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [evidence.results[name] for name in spec.sources([key])]
@@ -159,7 +157,7 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> dict[str, str
     values += [str(verdict.registered or ""), claim.headline or ""]
     means = [ours and ours.mean, ours and ours.half_width, ours and ours.n]
     reported = None if isinstance(claim.reported, str) else claim.reported
-    numbers = [*means, verdict.p, None, None, reported]  # corrected p values follow from all verdicts together
+    numbers = [*means, verdict.p, None, reported]  # corrected p values follow from all verdicts together
     panel_means = next((reason.values["means"] for reason in verdict.reasons if reason.kind == ReasonKind.POOLED), "")
     calibrated = "; ".join(reason.values["text"] for reason in verdict.reasons if reason.kind == ReasonKind.CALIBRATED)
     others = [verdict.seeds_needed, verdict.unit.name, claim.quantity.panels, _with_panel_names(spec, panel_means)]

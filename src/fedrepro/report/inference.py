@@ -7,8 +7,6 @@ from typing import Any
 
 from fedrepro.report.statistics import EPSILON, Estimate, estimate, mean
 
-RESAMPLES = 2000
-
 
 def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
     """Estimate the mean over fixed panels, each of which counts the same, from the values by seed in each.
@@ -22,36 +20,6 @@ def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
 def common_seeds(panels: Sequence[Mapping[int, Any]]) -> list[int]:
     """Return the seeds that all panels have, in order."""
     return sorted(set.intersection(*(set(panel) for panel in panels)))
-
-
-def probability_of_improvement(
-    ours: Sequence[Sequence[float]], others: Sequence[Sequence[float]]
-) -> tuple[float, float, float]:
-    """Return P(ours > other) for a random run of each, averaged over panels, with its 95 % bootstrap interval.
-
-    Runs are resampled within each panel (stratified bootstrap); a tie counts half. Agarwal et al. (2021), "Deep reinforcement
-    learning at the edge of the statistical precipice".
-    """
-    import numpy as np
-
-    from fedrepro.core.rng import numpy_generator  # imports torch
-
-    draw = numpy_generator(0, "probability of improvement")
-    pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(ours, others, strict=True)]
-
-    def drawn(values: Any) -> Any:
-        return values[draw.integers(len(values), size=(RESAMPLES, len(values)))]
-
-    whole = mean([float(_superiority(one[None], other[None])[0]) for one, other in pairs])
-    resampled = np.mean([_superiority(drawn(one), drawn(other)) for one, other in pairs], axis=0)
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return whole, float(low), float(high)
-
-
-def _superiority(one: Any, other: Any) -> Any:
-    """Return the share of pairs (a, b) with a > b in each row of the arrays one (R, N) and other (R, M); ties count half."""
-    difference = one[:, :, None] - other[:, None, :]
-    return ((difference > 0).mean((1, 2)) + (difference >= 0).mean((1, 2))) / 2
 
 
 def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: float = 0.05) -> bool:

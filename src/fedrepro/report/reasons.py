@@ -54,8 +54,7 @@ class ReasonKind(StrEnum):
     COPIES = "on {data}"
     POOLED = (
         "{panels} panels, each with its mean and number of seeds: {means}; "
-        "{ahead} of {pairs} pairs of runs with the same seed ahead; "
-        "probability of improvement {probability}"
+        "{ahead} of {pairs} pairs of runs with the same seed ahead"
     )
 
 

@@ -146,13 +146,3 @@ def holm(p_values: Mapping[T, float]) -> dict[T, float]:
         largest = max(largest, min(1.0, (len(ordered) - rank) * p_values[key]))
         adjusted[key] = largest
     return adjusted
-
-
-def benjamini_hochberg(p_values: Mapping[T, float]) -> dict[T, float]:
-    """Return each p value adjusted for the expected share of false positives (Benjamini and Hochberg 1995)."""
-    ordered = sorted(p_values, key=lambda key: p_values[key], reverse=True)
-    adjusted, smallest = {}, 1.0
-    for above, key in enumerate(ordered):
-        smallest = min(smallest, len(ordered) / (len(ordered) - above) * p_values[key])
-        adjusted[key] = smallest
-    return adjusted

@@ -19,7 +19,6 @@ class MissingKind(StrEnum):
     WEIGHTS_GONE = "weights gone"  # a study needs the weights of runs that were kept without them
     NO_TARGET = "no target"  # the settings have no target accuracy at this scale
     NO_VALUES = "no values"  # the finished runs lack the measured columns
-    UNKNOWN = "unknown"  # earlier code recorded only the sentence
 
 
 @dataclass(frozen=True)
@@ -74,5 +73,5 @@ def from_note(note: Mapping[str, Any]) -> MissingReason | None:
     """Return the reason that `to_note` stored in the JSON of gathered results, or None."""
     if note["skipped"] is None:
         return None
-    stored = note.get("reason", {"kind": MissingKind.UNKNOWN, "text": note["skipped"]})
+    stored = note["reason"]
     return MissingReason(**stored | {"kind": MissingKind(stored["kind"]), "series": tuple(stored.get("series", ()))})

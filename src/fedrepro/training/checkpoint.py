@@ -91,19 +91,19 @@ def _write(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None
 
 
 def _read(path: Path, run: str, *keys: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return a file's tensors and its note, which must have these keys. Earlier code wrote notes without run and digest."""
+    """Return a file's tensors and its note, which must have these keys."""
     check_regular(path, RESTART_REMEDY)
     try:
         with safe_open(path, framework="pt") as file:
             # cloned, since the file does not align them, and products round differently in unaligned memory
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dictionary)
             note = json.loads(file.metadata()["state"])
-            digest, missing = note.pop("digest", None), [key for key in keys if key not in note]
+            digest = note.pop("digest", None)
     except (SafetensorError, OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a checkpoint of this program ({error}); {RESTART_REMEDY}") from None
-    if missing or digest not in (None, _digest(tensors, note)):
+    if digest != _digest(tensors, note) or not note.keys() >= {"run", *keys}:
         raise UserError(f"{path}: damaged since it was written; {RESTART_REMEDY}")
-    if note.get("run", run) != run:
+    if note["run"] != run:
         raise UserError(f"{path}: belongs to the run {note['run']}; {RESTART_REMEDY}")
     return tensors, note
 

@@ -61,7 +61,7 @@ class Federation(FederationContext):
             raise UserError(
                 f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
             )
-        precision.set_products(config.precision, device)
+        precision.forbid_rounded_factors()
         self.config, self.clients, self.device = config, partition.clients, device
         self.lr = schedules.create(config.schedule, config.lr, config.rounds)
         self.client_store = ClientStore(device, folder)

@@ -1,1 +1,1 @@
-"""Pages, the LaTeX report, notebooks and the RO-Crate: what shows figures, tables and verdicts together."""
+"""Pages, the LaTeX report and notebooks: what shows figures, tables and verdicts together."""

@@ -17,8 +17,7 @@ from fedrepro.runs.reasons import MissingKind, MissingReason
 
 
 class MeanRanks(base.PanelsFigure):
-    """Series by mean rank, by the mean of the `last` rounds of each experiment, with bars beside the series that Nemenyi's test
-    does not separate (a critical-difference diagram)."""
+    """Series by mean rank, by the mean of the `last` rounds of each experiment."""
 
     last: Count
     alt_text: ClassVar = "mean ranks of methods"
@@ -32,17 +31,13 @@ class MeanRanks(base.PanelsFigure):
         styles = series_styles(evidence, [view.results for view in self.available(evidence)])
         for place, (label, value) in enumerate(found.mean_ranks.items()):
             axes.plot([value], [place], marker="o", markersize=4, color=styles[label].colour, linestyle="none")
-        right = len(found.mean_ranks)
-        for number, (first, last) in enumerate(found.groups):
-            axes.plot([right + 0.5 + 0.5 * number] * 2, [first - 0.25, last + 0.25], color="0.45", linewidth=2)
-        axes.set(xlabel="mean rank", xlim=(0.5, right + 0.5 + 0.5 * max(1, len(found.groups))))
+        axes.set(xlabel="mean rank", xlim=(0.5, len(found.mean_ranks) + 0.5))
         _name_rows(axes, list(found.mean_ranks))
 
     def explanations(self, evidence: PaperData) -> list[str]:
         views = self.available(evidence)
         return [
-            join_sentences([f"By {measures_phrase(views)}", *ranking.sentences(self.data(evidence))]),
-            "A bar on the right joins series that are not separated.",
+            join_sentences([f"By {measures_phrase(views)}", ranking.sentence(self.data(evidence))]),
             *self.not_shown_sentences(evidence),
             base.data_sentence([view.results for view in views]),
         ]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from fedrepro import __version__
 from fedrepro.core.files import parse_rows, read_file, read_required_json
+from fedrepro.core.version import package_version
 from fedrepro.report.statistics import Curve
 from fedrepro.runs import reasons
 from fedrepro.runs.reasons import MissingReason, unfinished
@@ -124,7 +124,7 @@ def load(folder: Path, name: str) -> Results:
 
 
 def version_text() -> str:
-    return f"fedrepro {__version__}"
+    return f"fedrepro {package_version()}"
 
 
 def provenance_text(results: Iterable[Results]) -> str:

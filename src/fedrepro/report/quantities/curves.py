@@ -10,7 +10,7 @@ from pydantic import model_validator
 from fedrepro.config.types import Count, Fraction, NonNegative
 from fedrepro.core.formatting import count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import common_seeds, over_panels, probability_of_improvement
+from fedrepro.report.inference import common_seeds, over_panels
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import (
@@ -194,16 +194,14 @@ class Difference(Value):
         if not self.also:
             return []
         panels, leads = self.panel_values(view), self.values(view)
-        probability, low, high = probability_of_improvement([series for series, _ in panels], [other for _, other in panels])
         ahead = sum(lead > EPSILON for lead in leads)
-        interval = f"{probability:.2f} ({low:.2f} to {high:.2f})"
         unit = self.unit(view.measure)
         keys = [view.key, *self.also]
         means = [
             f"{key} {unit.factor * (mean(series) - mean(other)):+z.1f} ({len(series)})"
             for key, (series, other) in zip(keys, panels, strict=True)
         ]
-        values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads), "probability": interval}
+        values = {"panels": self.panels, "ahead": ahead, "pairs": len(leads)}
         return [make_reason(ReasonKind.POOLED, means=", ".join(means), **values)]
 
     def minimum_lead(self, view: ExperimentView) -> float:

@@ -302,7 +302,7 @@ class MeanRanks(Table):
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
         return [
             _last_rounds_sentence(self.last, panels),
-            *ranking.sentences(ranking.rank_series(panels, self.last)),
+            ranking.sentence(ranking.rank_series(panels, self.last)),
             f"Above {self.baseline}: for each seed the mean over the set-ups, of equal weight; p: adjusted for all series, "
             "also those with a diverged run (Holm). Pairs ahead: the share of pairs of runs with the same seed in which the "
             "series is better",

@@ -37,8 +37,7 @@ SPREAD = (
     "lacks are left out. A single seed has no interval. The interval covers what a seed draws: partition, initial weights, "
     "batches. It does not cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; "
     "pages mark those whose difference remains significant at 5 % when all tests of the paper at the scale are corrected "
-    "(Holm, or Benjamini-Hochberg). The probability of improvement is the chance that a random run of one series beats one of "
-    "the other, ties counting half, averaged over panels, with a 95 % bootstrap interval. Standard deviations are marked s.d."
+    "(Holm). Standard deviations are marked s.d."
 )
 NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
