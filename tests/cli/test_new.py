@@ -67,10 +67,6 @@ def test_a_name_that_is_no_module_is_refused(name, tree, capsys):
     assert not (tree / "src").exists() and main.OPTIONS["kind"]["choices"] == tuple(new.FILES)
 
 
-def test_a_paper_is_not_named_like_a_target(tree, capsys):
-    assert main.main(["new", "paper", "all"]) == 2 and "a target of Snakemake has this name" in capsys.readouterr().err
-
-
 def test_a_method_agrees_with_its_steps_by_hand(tree, capsys):
     """Not with those of another term."""
     _, test = write(capsys, "method")

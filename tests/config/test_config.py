@@ -9,11 +9,10 @@ from pydantic import ValidationError
 
 from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import flatten, merge
-from fedrepro.config.params import MOVED, PAPERS, Experiment, Gpus, Params, RunConfig, read_params
+from fedrepro.config.params import PAPERS, Experiment, Gpus, Params, RunConfig, read_params
 from fedrepro.config.types import Choice, parse
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.resolve import resolve
-from fedrepro.runs import kept
 from support.checkout import ROOT
 from support.federation import PLAIN, config
 
@@ -80,20 +79,6 @@ def test_mistakes_in_a_run(changes, words):
     refused(RunConfig, RUN | changes, *words)
 
 
-def test_a_list_of_wrong_names_is_not_short_too():
-    with pytest.raises(UserError) as caught:
-        parse(RunConfig, RUN | {"measures": ["accuracy"]}, "run")
-    assert str(caught.value).count("\n") == 0 and "measures.0: " in str(caught.value)
-    refused(RunConfig, RUN | {"measures": []}, "measures: ", "at least 1 item")
-    refused(RunConfig, RUN | {"measures": ["test_loss", "test_loss"]}, "measures: values must be unique")
-
-
-def test_every_mistake_is_told_at_once():
-    refused(
-        RunConfig, RUN | {"rounds": -1, "lr": 0, "sed": 1}, "settings.yaml: rounds: ", "settings.yaml: lr: ", "sed: unknown key"
-    )
-
-
 @pytest.mark.parametrize(("changes", "words"), [
     ({"partition": {"name": "halves"}}, "unknown partition 'halves': choose from "),
     ({"model": {"name": "vgg"}}, "unknown model 'vgg': choose from "),
@@ -122,20 +107,6 @@ def test_a_plain_name_is_a_choice_without_options():
     assert merge({"dataset": own}, {"dataset": "mnist"})["dataset"] == "mnist"
     written = resolve(parse(RunConfig, RUN | {"dataset": own}, "run")).dataset.options
     assert written["alpha"] == 0.5 and written["devices"] == 10  # a default
-
-
-@pytest.mark.parametrize("scaling", ["half", "normalised", {"name": "normalised", "mean": [0.5], "std": [0.2]}], ids=str)
-def test_a_scaling_without_moments_of_its_own_is_a_plain_name(scaling):
-    assert parse(RunConfig, RUN | {"pixel_scaling": scaling}, "run").model_dump(mode="json")["pixel_scaling"] == scaling
-
-
-def test_kept_runs_are_read_as_they_were_written():
-    """Their data sets are still plain names."""
-    stored = kept.load_all(ROOT / "results" / "kept")
-    assert stored
-    for name, record in (item for paper in stored.values() for item in paper.runs.items()):
-        values = record["config"]
-        assert resolve(parse(RunConfig, values, name)).model_dump(mode="json")["dataset"] == values["dataset"]
 
 
 @pytest.mark.parametrize("key", ["nesterov", "keep_momentum"])
@@ -259,15 +230,6 @@ def test_mistakes_in_the_files_of_a_paper(experiments, scales, words, tmp_path):
         read_params(write(tmp_path, SMALL, experiments, scales))
 
 
-@pytest.mark.parametrize("old", [
-    {"papers": {"paper": {"fig": {"rounds": 9}}}}, {"scales": {"quick": {"experiments": {"paper": {"fig": {"skip": "why"}}}}}},
-])  # fmt: skip
-def test_settings_of_the_old_form_are_answered_with_what_moved_where(old):
-    with pytest.raises(UserError) as caught:
-        parse(Params, yaml.safe_load(SMALL) | old, "params.yaml")
-    assert str(caught.value) == f"params.yaml: {MOVED}" and "workflow/papers/<paper>/scales.yaml" in MOVED
-
-
 @pytest.mark.parametrize(
     "name", ["../../X", "/abs", "a/b", "a\0b", "n" * 61, "", "x; touch f", 7, "A", "\u00e4", "a\n"], ids=ascii
 )
@@ -280,18 +242,6 @@ def test_a_name_is_no_path_and_no_command(name, place):
     where = {"papers": "papers.0", "scales": "scales"}[place]
     assert str(caught.value).startswith(f"params.yaml: {where}: a name consists of a to z, 0 to 9 and _, at most 60 of them")
     assert str(caught.value).endswith(f"(got {name!r})") and "\0" not in str(caught.value)
-
-
-@pytest.mark.parametrize(("text", "words"), [
-    ("a: [1", r"params\.yaml: not valid YAML: .*line"),
-    ("- 1\n- 2", r"params\.yaml: expected keys and values"),
-    ("", r"params\.yaml: expected keys and values"),
-    (None, r"params\.yaml: no such file"),
-])  # fmt: skip
-def test_unreadable_params(text, words, tmp_path):
-    path = tmp_path / "params.yaml" if text is None else write(tmp_path, text)
-    with pytest.raises(UserError, match=words):
-        strict_yaml.read(path)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -356,17 +306,6 @@ def test_invisible_letters_are_refused_with_their_line(mark, text, tmp_path):
         (tmp_path / "p.yaml").write_text(f"scale: quick\n{text.format(letter)}\n", encoding="utf-8")
         with pytest.raises(UserError, match=rf"p\.yaml: line 2: the invisible character U\+{ord(mark):04X}"):
             strict_yaml.read(tmp_path / "p.yaml")
-
-
-def test_a_line_that_looks_like_a_part_of_a_comment_is_refused(tmp_path):
-    (tmp_path / "p.yaml").write_text("scale: quick # or\u2028lr: 9\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"p\.yaml: line 1: the invisible character U\+2028"):
-        strict_yaml.read(tmp_path / "p.yaml")
-
-
-def test_letters_of_all_languages_and_line_breaks_are_texts(tmp_path):
-    (tmp_path / "p.yaml").write_text("note: |\n  10\u207b\u00b3\u00a0nats \u03b2\n  \u4e2d\t\U0001f600\n", encoding="utf-8")
-    assert strict_yaml.read(tmp_path / "p.yaml")["note"] == "10\u207b\u00b3\u00a0nats \u03b2\n\u4e2d\t\U0001f600\n"
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "large"])

@@ -167,51 +167,6 @@ def test_the_keyboard_reaches_the_filter(visit):
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_from_the_opening_to_whose_run_and_which_command(visit):
-    """The reader's walk: words, then two clicks."""
-    page = visit("index.html")
-    page.get_by_label("Find a claim").fill("FedMMD & conv saves 64")
-    page.locator("#fedmmd").get_by_role("link", name=SAVES.replace(" %", "\xa0%")).click()
-    row = page.locator("#claim-c0")
-    row.wait_for()
-    assert row.evaluate("(one) => { const box = one.getBoundingClientRect(); return 0 < box.top && box.bottom < innerHeight; }")
-    section = page.locator("#fig1a")
-    section.locator(".made > summary").click()
-    command = "uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper report_only=true"
-    assert section.locator(".command").first.inner_text() == command
-    row.get_by_role("link").click()
-    assert page.locator("#runs-first").evaluate("(one) => Math.abs(one.getBoundingClientRect().top) < innerHeight / 2")
-    assert page.get_by_role("link", name="mnist-fedfusion-s0-0123456789abcdef").is_visible()
-
-
-def test_what_is_folded_opens_for_an_address(visit):
-    page = visit("fedmmd/index.html")
-    assert not page.locator("#claim-c1").is_visible()
-    page = visit("fedmmd/index.html#claim-c1")
-    page.locator("#claim-c1").wait_for()
-    assert page.locator("#claim-c1").is_visible()
-
-
-def test_what_we_ask_is_found_apart(visit):
-    page = visit("index.html")
-    page.get_by_role("link", name=f"{PAPERS['fedmmd']}: asked by us").click()
-    page.wait_for_selector("#the-filter button[data-by=us][aria-pressed=true]")
-    assert page.locator(SHOWN).count() == 4
-    page.locator("#the-filter button[data-by=us]").click()
-    page.locator("#the-filter button[data-by='the paper']").click()
-    assert page.locator(SHOWN).count() == 61
-
-
-def test_printed_it_is_text_and_figures(visit, tmp_path):
-    page = visit("fedmmd/index.html", scheme="dark")
-    page.emulate_media(media="print")
-    for selector in (".contents", "#the-filter", ".papers"):
-        assert not page.locator(selector).is_visible()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate(PALE) == []
-    assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
-
-
 def test_the_address_holds_the_filter(visit):
     page = visit("fedmmd/index.html")
     page.get_by_label("Find a claim").fill("claim 1")
@@ -277,16 +232,6 @@ def test_the_chart_tells_the_values_of_a_round(visit):
     chart.get_by_label("Smoothing").fill("4")
     round, shown = values(page, 0.3)
     assert shown == {label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]}
-
-
-def test_a_link_to_a_hidden_claim_ends_the_filter(visit):
-    page = visit("fedmmd/index.html")
-    claim = page.locator("[data-for]").first.get_attribute("id")
-    page.get_by_label("Find a claim").fill("no claim has these words")
-    assert page.locator(SHOWN).count() == 0
-    page.evaluate("hash => (location.hash = hash)", claim)
-    page.locator(f"#{claim}").wait_for(state="visible")
-    assert page.get_by_label("Find a claim").input_value() == ""
 
 
 def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):

@@ -72,18 +72,7 @@ def test_batches_are_shuffled_epochs():
     assert orders[0] == orders[1] != orders[2]
 
 
-HALVED = {"name": "exponential", "decay": 0.5}
-
 # Schedules, weights, bytes, measurements
-
-
-def test_rate_of_the_round_is_used():
-    whole, rows = advance(federation(config(schedule=HALVED)), 2)
-    fed = federation(config(schedule=HALVED))
-    state, _ = advance(fed, 1)
-    halved = federation(config(lr=0.05))
-    assert_same(whole.weights, halved.advance(state)[0].weights)
-    assert [row["lr"] for row in rows] == [None, 0.1, 0.05]
 
 
 @pytest.mark.parametrize(("precision", "width"), [("float32", 4), ("float64", 8)])
@@ -296,19 +285,6 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
             federation(settings.model_copy(update=changes), data)
     pixels = images()
     assert torch.equal(federation(config(pixel_scaling="raw")).data.test_x, pixels.test_x.double())
-
-
-def test_augmented_runs_repeat_and_leave_test_images_alone():
-    settings = config(
-        augment=("crop", "flip", "brightness", "contrast"), pixel_scaling="standardised", algorithm={"name": "l2"}
-    )
-    one, again = federation(settings), federation(settings)
-    assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
-    assert torch.equal(
-        one.data.test_x, augmentation.scale(images().test_x.double(), PixelScaling(name="standardised"), images())
-    )
-    calm = federation(config(pixel_scaling="standardised", algorithm={"name": "l2"}))
-    assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -1,6 +1,5 @@
 """A run's folder: however often and wherever a run is stopped, the same bytes come out."""
 
-import errno
 import json
 import logging
 import os
@@ -18,16 +17,12 @@ import safetensors.torch
 import torch
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core import provenance
 from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
-from fedrepro.core.files import read_json, write_json
-from fedrepro.runs import integrity
 from fedrepro.runs import run as runs
-from fedrepro.runs.kept import run_hash
-from fedrepro.training import checkpoint, progress_bar
+from fedrepro.training import checkpoint
 from fedrepro.training import run as engine
 from fedrepro.training.compiled_step import fx_passes
-from fedrepro.training.federation import Federation, State
+from fedrepro.training.federation import State
 from fedrepro.training.run import Limits
 from fedrepro.training.state import ClientState
 from support.federation import ALGORITHMS, LONG, a_run, assert_same, config, images, partition, train, uniform
@@ -108,34 +103,6 @@ def test_a_finished_run(tmp_path):
     assert environment["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
 
 
-def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
-    """The file is written at once, then at most once a second, and deleted at the end."""
-    settings = config(evaluate_every=2, rounds=4)
-    assert not train(tmp_path / "run", settings, Stops(3))
-    saved = json.loads((tmp_path / "run/progress.json").read_text())
-    assert saved.keys() == {"round", "rounds", "measure", "value"} and (saved["round"], saved["rounds"]) == (0, 4)
-    monkeypatch.setattr(progress_bar, "WRITE_SECONDS", 0.0)
-    assert not train(tmp_path / "run", settings, Stops(0))
-    rows = runs.read_metrics(tmp_path / "run/metrics.csv")
-    saved = json.loads((tmp_path / "run/progress.json").read_text())
-    assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
-    assert (saved["round"], saved["measure"], saved["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
-    assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
-
-
-def test_seconds_of_each_round_are_timed_over_all_sessions_and_gathered(tmp_path):
-    settings = config(rounds=5)
-    folder = tmp_path / f"digits-fedavg-s0-{run_hash(a_run(tmp_path, settings).config_record())}"
-    assert [train(folder, settings, Stops(2)) for _ in range(3)] == [False, False, True]
-    rows = integrity.load_metrics(folder)
-    assert [row["seconds"] for row in rows] == ["", *map(str, timing(folder)["round_seconds"])]
-    assert len(rows) == 6 and all(float(row["seconds"]) > 0 for row in rows[1:])
-    old = timing(folder)
-    del old["round_seconds"], old["seal"]
-    write_json(folder / "timing.json", old)
-    assert "seconds" not in integrity.load_metrics(folder)[0]
-
-
 def timing(folder: Path) -> dict:
     return json.loads((folder / "timing.json").read_text())
 
@@ -198,13 +165,6 @@ def test_killed_in_the_middle(tmp_path):
     assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
 
 
-def test_the_time_of_a_run_that_restarts_does_not_count(tmp_path):
-    path, *_ = begun(tmp_path)
-    path.unlink()
-    assert timing(tmp_path / "run")["rounds"] == 2 and train(tmp_path / "run", config())
-    assert timing(tmp_path / "run")["rounds"] == 3
-
-
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     """The checkpoint that names it was not written; another machine may have continued since."""
     settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
@@ -255,17 +215,6 @@ def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch)
     assert train(broken, config()) and train(whole, config())
     assert contents(whole) == contents(broken)
     assert first["rounds"] == 2 and timing(broken)["rounds"] == 3 and timing(broken)["seconds"] > first["seconds"] > 0
-
-
-def test_killed_before_the_summary(tmp_path):
-    """The final state exists; the next call only writes the summary and deletes other files."""
-    assert train(tmp_path / "run", config())
-    whole = contents(tmp_path / "run")
-    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
-    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows, "run")
-    (tmp_path / "run" / "summary.json").unlink()
-    assert train(tmp_path / "run", config())
-    assert contents(tmp_path / "run") == whole
 
 
 def begun(folder: Path) -> tuple[Path, State, list]:
@@ -321,28 +270,6 @@ def test_a_checkpoint_keeps_every_bit(tmp_path):
     for ours, expected in pairs:
         assert_same(ours, expected)
         assert all(ours[key].dtype == tensor.dtype and not ours[key].data_ptr() % ALIGNMENT for key, tensor in expected.items())
-
-
-def test_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="file/run: .*--results"):
-        train(tmp_path / "file" / "run", config())
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, monkeypatch):
-    caplog.set_level(logging.INFO, "fedrepro")
-
-    def full(handler: logging.FileHandler) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(engine.LogFile, "flush", full)
-    failures = Failures()
-    with failures.collect("one"):
-        train(tmp_path / "run", config())
-    with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device"):
-        failures.raise_all()
-    assert "Logging error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -407,20 +334,3 @@ for kind in ("datasets", "partitions", "models", "algorithms"):
 assert main.main(["train", "--runs", "missing.json"]) == 2
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-def test_provenance_is_read_before_the_first_round(tmp_path, monkeypatch):
-    """A commit during the training, or a failure of git, does not matter."""
-    advance = Federation.advance
-
-    def late(*_):
-        raise ValueError("called after a round")
-
-    def advanced(*given):
-        monkeypatch.setattr(provenance, "current_commit", late)
-        return advance(*given)
-
-    monkeypatch.setattr(Federation, "advance", advanced)
-    assert train(tmp_path, config(rounds=1))
-    found = read_json(tmp_path / "environment.json")
-    assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")

@@ -1,7 +1,6 @@
 """Clients in several processes: the same bits as one after the other, and no process that outlives its run."""
 
 import io
-import json
 import os
 import signal
 import subprocess
@@ -11,14 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from fedrepro.core.errors import UserError
 from fedrepro.training import worker_pool
-from fedrepro.training.executors import uses_worker_pool
-from fedrepro.training.run import Limits, train
 from fedrepro.training.worker import Worker
-from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
+from support.federation import ALGORITHMS, advance, assert_same, config, federation
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
@@ -111,13 +107,6 @@ def test_a_worker_process_ends_with_its_run():
     assert not shared.worker_pool.workers and second.poll() is not None
 
 
-def test_a_worker_ends_with_a_killed_run():
-    """Even if its pipe stays open: it checks its parent process, which is never the run here."""
-    command = [sys.executable, "-P", "-m", "fedrepro.training.worker", "0"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.wait(timeout=60) == 1
-
-
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system as Linux has it")
 
 
@@ -191,25 +180,3 @@ def test_a_worker_with_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
     with pytest.raises(UserError, match="code changed since the work was planned"):
         advance(federation(config(), executor="sequential", cores=2), 1)
-
-
-def test_a_run_records_its_cores(monkeypatch, tmp_path):
-    """Only the times in its folder depend on them."""
-    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
-    settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
-    for cores in (1, 2):
-        run = a_run(tmp_path / str(cores) / "run", settings)
-        assert train(run, data, partition(settings, data), torch.device("cpu"), Limits(), "sequential", cores=cores)
-        times = json.loads((run.folder / "timing.json").read_text())
-        assert times["core_seconds"] == pytest.approx(cores * times["seconds"], abs=0.02)
-        found.append({path.name: path.read_bytes() for path in run.folder.glob("[!lt]*") if path.is_file()})
-    assert found[0] == found[1] and len(found[0]) > 4
-
-
-def test_only_sequential_on_a_processor_uses_workers():
-    assert federation(config(), executor="stacked", cores=2).worker_pool is None
-    assert federation(config(clients_per_round=1), executor="sequential", cores=2).worker_pool is None
-    assert federation(config(clients_per_round=3), executor="sequential", cores=8).cores == 3
-    assert not any(
-        uses_worker_pool(*one) for one in (("sequential+graph", torch.device("cuda")), ("plain", torch.device("cpu")))
-    )
