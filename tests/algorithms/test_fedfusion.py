@@ -1,6 +1,5 @@
 """FedFusion: messages, the moving average, and the extractors in tests. Its steps by hand: test_algorithms.py."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +8,6 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models
-from fedrepro.config.types import Choice
-from fedrepro.core import rng
-from fedrepro.models import tasks
 from fedrepro.training.round import message_bytes
 from support.federation import advance, config, federation, local, receive
 
@@ -80,20 +75,3 @@ def test_rounds_test_clients_with_the_extractor_that_they_received():
         x, y = fed.data.test_part(client, 2)
         accuracies.append(measured(logits_by_hand(fed, weights, received, x), y)[0])
     assert row["personal_accuracy"] == pytest.approx(np.mean(accuracies))
-
-
-def test_fusion_starts_from_its_generator():
-    shape = (1, 12, 12)
-    starts = []
-    for seed in (0, 0, 1):
-        net = models.build(Choice(name="mnist_cnn", width=0.1), shape, 10, rng.generator(0, "weights"))
-        state = torch.get_rng_state()
-        task, choice = tasks.create(Choice(name="classification"), 10), Choice(name="fedfusion", operator="conv")
-        algorithm = algorithms.create(choice, net, rng.generator(seed, "algorithm"), task)
-        assert torch.equal(torch.get_rng_state(), state)
-        starts.append(algorithm.net.fusion.convolution)
-    one, again, other = starts
-    assert torch.equal(one.weight, again.weight) and not torch.equal(one.weight, other.weight)
-    bound = 1 / math.sqrt(12)  # 6 maps of each extractor
-    assert one.weight.shape == (6, 12, 1, 1) and 0.9 * bound < one.weight.abs().max() <= bound
-    assert one.bias.abs().min() > 0 and one.bias.abs().max() <= bound

@@ -18,7 +18,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments.cost_model import CountCache, estimate
 from fedrepro.models import Dense, Head, tasks
 from fedrepro.runs.paths import Paths
-from fedrepro.training.round import RoundExecution, message_bytes
+from fedrepro.training.round import message_bytes
 from support.federation import a_run, assert_close, assert_same, config, federation
 from support.networks import COLOUR, GREY, assembled, build
 
@@ -226,25 +226,6 @@ def two_rounds():
     first, one = fed.advance(fed.start()[0])
     second, two = fed.advance(first, seen.append)
     return SimpleNamespace(fed=fed, states=[fed.start()[0], first, second], rows=[one, two], seen=seen)
-
-
-def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
-    fed, (_, first, second), seen = two_rounds.fed, two_rounds.states, two_rounds.seen
-    blocks, base = list(fed.algorithm.layers), fed.algorithm.net.state_dict()
-    assert [item.client.number for item in seen] == fed.cohort(2) * 4
-    for phase in range(4):
-        for item in seen[3 * phase : 3 * phase + 3]:
-            for place, block in enumerate(blocks):
-                for name in fed.algorithm.layers[block]:
-                    if place < phase:
-                        assert torch.equal(item.weights[name], second.weights[name])
-                    else:
-                        assert len(item.weights[name]) == len(base[name])
-    assert any(len(second.weights[name]) > len(base[name]) for name in base)
-    number = seen[0].client.number
-    kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut_networks(first.weights, fed.server_view(first), RoundExecution(fed, first, {}))[number]
-    assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 
 def test_bytes_of_a_round_by_hand(two_rounds):

@@ -4,19 +4,14 @@ import json
 import re
 import shutil
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fedrepro.cli import main
-from fedrepro.config.params import read_params
-from fedrepro.experiments.plan import plan_experiments
 from fedrepro.runs import kept
-from fedrepro.runs.paths import Paths
 from support import settings
 from support.checkout import ROOT
-from support.experiments import finish
 from support.files import mnist_files, write_all
 from support.settings import PAPER, fig, write
 
@@ -236,29 +231,6 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     assert re.search("p/fig +1 of 3 ", output.out) and "on 1 core\n" in output.out
     assert main.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
     assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
-
-
-def test_a_list_calls_nothing_finished_that_lacks_a_series_or_a_study(paper, capsys):
-    """Of three series two can be reported, and the third waits; of a run that is kept without its weights there is no study."""
-
-    def state(changes: dict) -> str:
-        write(paper, changes)
-        assert main.main(["list"]) == 0
-        return re.search("^fig  +(.*?)  ", capsys.readouterr().out, re.MULTILINE)[1]
-
-    permuted = {"partition": {"name": "permuted", "clients": 3}}
-    two, three = fig(**permuted), fig(**permuted, series={"Two": {"name": "fedavg", "overrides": {"lr": 0.3}}})
-    runs = plan_experiments(read_params(write(paper, three)), Paths())["p"]["fig"].runs
-    for run in runs[:2]:
-        finish(run)
-    assert state(three) == "2 of 3 runs"
-    assert state(three | {"report_only": True}) == "2 of 2 runs and more" and state(two) == "finished"
-    for run in runs[:2]:
-        finish(replace(run, folder=Paths().kept("p") / run.id))
-    asked = fig(**permuted, studies={"newcomers": {"clients": 2, "target": 0.9, "epochs": 1}})
-    assert state(two) == "finished" and state(asked) == "2 of 4 runs"  # the weights still lie where they were trained
-    (runs[1].folder / "model.safetensors").unlink()
-    assert state(asked) == "2 of 3 runs"
 
 
 def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):

@@ -149,34 +149,6 @@ def test_event_and_level_decide_what_is_shown(records, shown):
     assert terminal.stream.getvalue().splitlines() == shown
 
 
-def test_what_a_user_reads(runs, tmp_path):
-    """The words of everything else here."""
-    log, terminal = tmp_path / "job.log", screen()
-    failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
-    study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
-    terminal.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs) | {"study_x": [study]}))
-    terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
-    finish(runs[0])
-    reach(runs[1], 7)
-    terminal.show()
-    terminal.handle(record("Error in rule", ERROR, event=LogEvent.JOB_ERROR, rule_name="train_x", jobid=3, log=[str(log)]))
-    terminal.handle(record("disk is full", WARNING))
-    terminal.handle(record("Not done.", ERROR, event=Event.END))
-    terminal.close()
-    assert (
-        terminal.stream.getvalue()
-        == f"""\
-To be trained
-1 of 4 runs done | fig b: round 7/40, test accuracy 81.3 %
-FAILED fig b: ValueError: boom
-FAILED activations of fig b: no weights
-  its log: {log}
-warning: disk is full
-Not done.
-"""
-    )
-
-
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """What a script has around its call, and the failures that it wrote."""

@@ -1,4 +1,3 @@
-import dataclasses
 import importlib
 import json
 import math
@@ -11,7 +10,7 @@ from support.checkout import ROOT
 sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the installed package
 
 from benchmarks import __main__ as command
-from benchmarks import contenders, processes, summary, table, workloads
+from benchmarks import processes, summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
 from fedrepro.config.inheritance import merge
@@ -93,23 +92,6 @@ def test_two_processes_start_together_and_are_watched(data):
     measured = processes.measure([task("loader", data), task("loader", data)], sys.executable)
     assert [len(run["seconds"]) for run in measured["results"]] == [ROUNDS - 1] * 2
     assert measured["peak_bytes"] > 2**20
-
-
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("contender", contenders.PEERS)
-def test_peers_do_the_same_work(data, contender, count):
-    python = command.interpreter(command.PEERS)
-    if not python.exists():
-        pytest.skip("the peers are not installed: uv run python -m benchmarks --install-peers")
-    if contender == "jax" and count == 2:
-        pytest.skip("two processes of the JAX loop are two runs, not one shared by them")
-    tasks = [task(contender, data, batch_size=10)] * (count if contender == "pfl" else 1)
-    tasks = [dataclasses.replace(t, rank=rank, processes=count) for rank, t in enumerate(tasks)]
-    found = processes.measure(tasks, str(python))["results"]
-    assert sum(run["steps"] for run in found) == ROUNDS * 4 * 2
-    loader = ran(task("loader", data, batch_size=10))
-    assert found[0]["accuracy"]["0"] == pytest.approx(loader.accuracy[0])
-    assert abs(found[0]["accuracy"][str(ROUNDS)] - loader.accuracy[ROUNDS]) < 0.3
 
 
 WHEN = {"date": "2026-01-01", "commit": "abc"}

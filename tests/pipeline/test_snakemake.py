@@ -19,7 +19,7 @@ from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from fedrepro.cli import main
 from fedrepro.core import provenance
 from support import pipeline
-from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, TWIN, begun, environment, shrink
+from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, begun, environment, shrink
 
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 SHOWN = {"fig4a", "fig4d", "fig4d_code_net", "fig6", "fig4_rounds", "table1", "table2"}
@@ -229,53 +229,6 @@ def test_a_clone_makes_committed_artifacts_anew(project, tmp_path):
     shutil.copytree(project, clone, ignore=shutil.ignore_patterns(".snakemake"))
     shutil.rmtree(clone / "reports/quick" / PAPER / "data")
     assert f"artifacts_{PAPER}" in snakemake(clone, "-n", PAPER)
-
-
-SECOND = {
-    "title": "A twin",
-    "reference": "nobody",
-    "figures": {"fig4d": {"title": "The twin's", "experiment": "fig4d"}},
-    "tables": {"table1": {"title": "The twin's", "kind": "convergence", "panels": ["fig4d"], "last": 1}},
-    "claims": {
-        "4d-reduction": {
-            "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5, "tolerance": 0,
-            "quantity": {"kind": "value", "series": "FedAvg", "last": 1},
-        }
-    },
-}  # fmt: skip
-
-
-def test_two_papers_may_use_the_same_names(project, tmp_path):
-    """Artifacts, claims and experiments of the same names: files, targets and addresses on the page are each paper's own."""
-    other = tmp_path / "other"
-    shutil.copytree(project, other)
-    twin = TINY | {"partition": {"name": "iid", "clients": 2}, "model": {"name": "mnist_cnn", "width": 0.1}, "batch_size": 20}
-    twin |= {"clients_per_round": 2, "local_epochs": 1, "lr": 0.1, "series": {"FedAvg": {"name": "fedavg"}}}
-    shrink(other, twin={"fig4d": twin})
-    pipeline.write(other / PAPERS / TWIN / "artifacts.yaml", {key: own for key, own in SECOND.items() if key != "claims"})
-    pipeline.write(other / PAPERS / TWIN / "claims.yaml", SECOND["claims"])
-    before = len(summaries(other))
-    assert "train_twin" in snakemake(other, "--cores", "2", "twin_fig4d") and len(summaries(other)) == before + 1
-    assert "fig4d" in snakemake(other, "-n", "fig4d", fails=True)
-    assert "train_twin" not in snakemake(other, "-n", f"{PAPER}_fig4d", "fig4a")
-    snakemake(other, "--cores", "2", "reports/quick/index.html")
-    figures = [other / "reports/quick" / paper / "figures/fig4d.csv" for paper in (PAPER, TWIN)]
-    assert figures[0].read_text() != figures[1].read_text()
-    for paper in ("", PAPER, TWIN):
-        page = (other / "reports/quick" / paper / "index.html").read_text(encoding="utf-8")
-        ids = re.findall(r'\bid="([^"]+)"', page)
-        assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-        names = ("fig4d", "table1") if paper else (PAPER, TWIN, f"{PAPER}-fig4d", f"{TWIN}-fig4d")
-        assert set(names) <= set(ids)
-    text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
-    labels = re.findall(r"\\label{([^}]+)}", text)
-    assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-quick-fig4d", "fig:twin-quick-fig4d"} <= set(labels)
-    params = pipeline.read(other / "params.yaml")
-    params["scales"]["quick"]["on_request"] = [TWIN]
-    pipeline.write(other / "params.yaml", params)
-    assert "rule notebook" in snakemake(other, "-n", "reports/quick/notebooks/twin_fig4d.ipynb")
-    message = snakemake(other, "-n", "reports/quick/notebooks/twin_fig4x.ipynb", fails=True)
-    assert "Traceback" not in message and "MissingRuleException" in message
 
 
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):

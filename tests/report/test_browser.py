@@ -250,27 +250,6 @@ def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
     assert not chart.is_visible()
 
 
-def test_another_scale_is_drawn_over_a_chart_and_rounds_are_cut(visit):
-    page = visit("fedmmd/index.html", scheme="dark")
-    chart = explore(page)
-    assert chart.locator('[name="other"] [value="paper|first"]').count() == 0  # the chart itself
-    chart.get_by_label("Compare with").select_option("small|first")
-    round, shown = values(page, 0.62)
-    assert len(shown) == 7 and shown[f"{LABELS[0]} (First, scale small)"] == shown[LABELS[0]] == expected(LABELS[0], round)
-    strip = chart.locator(".plot svg.marks .concat_1_group .background").first
-    strip.scroll_into_view_if_needed()
-    strip = strip.bounding_box()
-    page.mouse.move(strip["x"] + 0.52 * strip["width"], strip["y"] + 9)
-    page.mouse.down()
-    page.mouse.move(strip["x"] + 0.98 * strip["width"], strip["y"] + 9, steps=3)
-    page.mouse.up()
-    assert values(page, 0.02)[0] == 11 and values(page, 0.98)[0] == 19
-    chart.get_by_label("logarithmic rounds").check()
-    chart.locator(".plot svg.marks").wait_for()
-    assert values(page, 0.02)[0] == 1 and values(page, 0.45)[0] == 4
-    assert page.evaluate(PALE) == []
-
-
 def test_without_scripts_all_is_there_but_the_charts(visit):
     page = visit("fedmmd/index.html", script=False)
     assert not page.locator(".explore, .chart, #the-filter").filter(visible=True).count()

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from fedrepro.core.errors import UserError
-from fedrepro.report import artifacts
 from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import Number, mean_cell
@@ -17,7 +16,7 @@ from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import latex_macros
 from fedrepro.report.verdicts.decide import decide
 from support.results import made
-from support.tables import SERIES, A, B, compiled, evidence, has_class, needs_latex, own, table
+from support.tables import SERIES, A, B, compiled, evidence, needs_latex, own, table
 
 
 def text_of(asked, **results: Results) -> str:
@@ -145,31 +144,6 @@ def test_commands_have_unique_names():
 
 
 # ---- a LaTeX reads it
-
-
-CLASSES = {"{article}": "article", "{IEEEtran}": "IEEEtran", "[aps,prl,twocolumn]{revtex4-2}": "revtex4-2", "{llncs}": "llncs"}
-
-
-@needs_latex
-@pytest.mark.parametrize("chosen", CLASSES)
-def test_tables_go_into_the_classes_of_journals(chosen, tmp_path):
-    """A table of one column, one of both with titles of two lines, and the verdicts over pages."""
-    if not has_class(CLASSES[chosen]):
-        pytest.skip(f"{CLASSES[chosen]}.cls is not installed")
-    numbers = {f"Set-up no {i} (%)": Number(12.3, 1, 1.2, 3) for i in range(6)}
-    wide = Grid.from_rows([{"Series": name} | numbers for name in ("日本語", "FedAvg", "FedProx", "FedMMD", "L2")])
-    rows = [["A claim of 50 % of the words that stand here", "50 %", "40.0 ± 1.0 %", "partly", "why"]] * 60
-    columns = ["Claim", "Reported", "Ours", "Verdict", "Why"]
-    tables = [text_of(ENDS, a=A, b=B), _latex.table(wide, "日本語", "n", "tab:w", "s")]
-    tables += [_latex.long_table(columns, rows, artifacts.COLUMN_SHARES, "V", "tab:v", "s")]
-    assert [r"\begin{table*}" in text for text in tables] == [False, True, False] and tables[1].count(r"\shortstack") == 6
-    prose = "Words. " * 50
-    content = rf"{prose} Table~\ref{{tab:v}}. {tables[0]} {tables[1]} {prose} \footnotesize {tables[2]} {prose}"
-    head = rf"\documentclass{chosen}\usepackage{{array,booktabs,longtable,siunitx,xcolor}}\begin{{document}}"
-    log = compiled(tmp_path, rf"{head}{content}\end{{document}}")
-    narrow = CLASSES[chosen] in ("article", "llncs")  # their line is narrower than two columns
-    assert "undefined" not in log and (narrow or "Overfull \\hbox" not in log)
-    assert re.search(r"Output written on article.pdf \(([3-9]) pages", log)
 
 
 @needs_latex

@@ -692,31 +692,6 @@ def test_how_often_the_papers_own_curves_have_a_claimed_sign(tmp_path):
     assert held(ends, "higher") is None
 
 
-def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
-    """`none` ends at 70, `conv` at 60: ten points, of which the claim may differ by its tolerance."""
-    curves = {"5:conv": [(1, 0.4), (2, 0.6)], "5:none": [(1, 0.3), (2, 0.7)]}
-    shown = DisplayOptions(reported={"conv": "5:conv", "none": "5:none"})
-
-    def told(kind: str, reported: float | str, shown: DisplayOptions = shown, tolerance: float = 0, **options) -> str:
-        stated = claim({"kind": kind, "last": 1} | options, because="b", reported=reported, tolerance=tolerance)
-        other = shown.model_copy(update={"reported": {label: f"other {key}" for label, key in shown.reported.items()}})
-        return paper_curves.contradiction({"f": shown, "other": other}, stated, curves)
-
-    assert told("difference", "higher", series="none", baseline="conv") == ""
-    assert told("difference", "higher", series="conv", baseline="none") == "-10.00 points"
-    assert told("difference", 0.15, series="none", baseline="conv", tolerance=0.05) == ""
-    assert told("difference", 0.15, series="none", baseline="conv", tolerance=0.04) == "+10.0 points"
-    order = {"series": "conv", "baseline": "none"}
-    assert told("difference", "no lower", slack=0.15, **order) == ""
-    assert told("difference", "no lower", slack=0.05, **order) == "-10.00 points"
-    wider = {"5:conv": [(1, 0.4), (2, 0.5)], "5:none": [(1, 0.3), (2, 0.9)]}  # in `other`, 40 points apart
-    curves |= {f"other {key}": curve for key, curve in wider.items()}
-    assert told("difference", 0.25, **order | {"series": "none", "baseline": "conv"}, also=["other"]) == ""  # 10 and 40 points
-    assert told("difference", "larger", **order | {"series": "none", "baseline": "conv"}, than="other") == "-30.00 points"
-    losses = shown.model_copy(update={"measure": "test_loss"})
-    assert told("value", 0.6, losses, series="conv") == "" and told("value", 0.5, losses, series="conv") == "0.600 nats"
-
-
 def test_a_scale_that_cannot_speak_of_a_claim_says_why():
     stated = {"reported": 0.09, "not_testable_at": {"small": "one round only"}}
     method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)

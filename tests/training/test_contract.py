@@ -29,7 +29,6 @@ from support.federation import (
 )
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.1, "min_size": 2}
-SCAFFOLD = {"name": "scaffold", "server_lr": 0.5}
 
 
 def slope(fed, weights, x, y):
@@ -39,36 +38,6 @@ def slope(fed, weights, x, y):
 
 
 # SCAFFOLD and FedNova
-
-
-def test_scaffold_by_hand():
-    """Three rounds of Alg. 1, option II, with full batches: two of four clients take part, with controls of unlike age."""
-    fed = federation(config(algorithm=SCAFFOLD, clients_per_round=2, batch_size=100, local_epochs=3, lr=0.2))
-    state, _ = fed.start()
-    x = dict(state.weights)
-    c, own = ({key: torch.zeros_like(tensor) for key, tensor in x.items()} for _ in range(2))
-    own = {client: dict(own) for client in range(4)}
-    for round in (1, 2, 3):
-        state, row = fed.advance(state)
-        ends, changes = [], []
-        for client in fed.cohort(round):
-            y = dict(x)
-            for _ in range(3):
-                g = slope(fed, y, *train_part(fed, client))
-                y = {key: y[key] - 0.2 * (g[key] - own[client][key] + c[key]) for key in y}
-            new = {key: own[client][key] - c[key] + (x[key] - y[key]) / (3 * 0.2) for key in y}
-            changes.append({key: new[key] - own[client][key] for key in y})
-            own[client] = new
-            ends.append(y)
-        x = {key: x[key] + 0.5 * sum(end[key] - x[key] for end in ends) / 2 for key in x}
-        c = {key: c[key] + sum(change[key] for change in changes) / 4 for key in c}
-        assert_close(state.weights, x, 1e-12)
-        assert_close({key: state.server["control." + key] for key in c}, c, 1e-12)
-        for client in fed.cohort(round):
-            assert_close(state.clients[client].tensors, own[client], 1e-12)
-        model = message_bytes(state.weights)
-        assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model)
-    assert set(state.clients) == set(fed.cohort(1)) | set(fed.cohort(2)) | set(fed.cohort(3))
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

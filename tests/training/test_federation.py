@@ -444,23 +444,3 @@ def test_the_measure_after_the_last_phase_counts():
     for accuracy in (0.25, 0.75):
         round._record(0, {"personal_accuracy": accuracy})
     assert round.row()["personal_accuracy"] == 0.75
-
-
-def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
-    """FedMA's server computes with numpy, for example; results are moved before they are compared with tensors there."""
-
-    class Elsewhere(torch.Tensor):
-        def isfinite(self):
-            raise RuntimeError("not on the device")
-
-        def to(self, *given, **options):
-            return self.as_subclass(torch.Tensor).to(*given, **options)
-
-    def elsewhere(tensors):
-        return {name: tensor.as_subclass(Elsewhere) for name, tensor in tensors.items()}
-
-    fed, row = federation(config()), {"train_loss": 1.0, "bytes_down": 0, "bytes_up": 0}
-    monkeypatch.setattr(fed.algorithm, "round", lambda weights, *_: (elsewhere(weights), elsewhere({"s": torch.ones(1)})))
-    monkeypatch.setattr("fedrepro.training.federation.RoundExecution.row", lambda round: row)
-    state, _ = fed.advance(fed.start()[0])
-    assert not state.diverged and type(state.server["s"]) is torch.Tensor

@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
+from fedrepro.core.errors import Failures, UserError
 from fedrepro.runs import run as runs
 from fedrepro.training import checkpoint
 from fedrepro.training import run as engine
@@ -165,21 +165,6 @@ def test_killed_in_the_middle(tmp_path):
     assert LONG["rounds"] - 1 <= timing(killed)["rounds"] <= timing(whole)["rounds"] == LONG["rounds"]  # -1: killed before it
 
 
-def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
-    """The checkpoint that names it was not written; another machine may have continued since."""
-    settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
-    for rounds in (1, 2):
-        for client in range(settings.partition.options["clients"]):
-            for name in ("checkpoint.clients", "model.clients"):
-                stale = pieces / name / f"{client}-{rounds}.safetensors"
-                stale.parent.mkdir(parents=True, exist_ok=True)
-                if not stale.exists():
-                    stale.write_bytes(b"of another machine")
-        assert train(pieces, settings, Stops()) is False
-    assert train(pieces, settings) and train(tmp_path / "whole" / "run", settings)
-    assert contents(tmp_path / "whole" / "run") == contents(pieces)
-
-
 @pytest.mark.parametrize("name", ["log.txt", "snapshots", "checkpoint.clients", "checkpoint.safetensors", "metrics.csv", ""])
 @pytest.mark.parametrize("kind", ["folder", "absent", "pipe"])
 def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
@@ -192,29 +177,6 @@ def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
     with pytest.raises(UserError, match=f"{path}: (a link|not a file|cannot create the run's folder)"):
         train(tmp_path / "run", config(rounds=1, algorithm={"name": "scaffold"}))
     assert list((tmp_path / "precious").iterdir()) == [precious] and precious.read_bytes() == b"mine"
-
-
-def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch):
-    """SIGTERM arrives as KeyboardInterrupt: the state before the round that it broke is stored, and the end is the same."""
-    whole, broken, advance = tmp_path / "whole" / "run", tmp_path / "broken" / "run", engine.Federation.advance
-
-    def terminated(federation, state):
-        return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    stop_on_signals()
-    monkeypatch.setattr(engine.Federation, "advance", terminated)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, config())
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    stops.clear()
-    monkeypatch.undo()
-    assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
-    first = timing(broken)
-    assert train(broken, config()) and train(whole, config())
-    assert contents(whole) == contents(broken)
-    assert first["rounds"] == 2 and timing(broken)["rounds"] == 3 and timing(broken)["seconds"] > first["seconds"] > 0
 
 
 def begun(folder: Path) -> tuple[Path, State, list]:

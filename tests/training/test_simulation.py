@@ -1,7 +1,6 @@
 """Training from Python on data and networks of one's own, and finished runs in memory."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +21,7 @@ from fedrepro.training.run import Limits
 from support.federation import advance, assert_same, config, federation, images
 
 SETTINGS = {"clients_per_round": 3, "batch_size": 8, "lr": 0.05, "precision": "float64"}
+UNEVEN = {"name": "dirichlet_by_class", "alpha": 0.5, "min_size": 5}
 
 
 def own(data):
@@ -29,44 +29,21 @@ def own(data):
 
 
 def test_own_arrays_by_name_are_the_same_federation():
-    """On other arrays, since `images` has a data set's name: the rows are those of a federation with these settings."""
+    """On other arrays, since `images` has a data set's name: the rows are those of a federation with these settings, whose
+    server weights clients by their images, as McMahan et al. do."""
     data, states = images(), []
-    chosen = {"partition": {"name": "shards", "shards": 2}, "model": {"name": "mlp", "units": 9}, "clients": 4, "rounds": 2}
+    chosen = {"partition": UNEVEN, "model": {"name": "mlp", "units": 9}, "clients": 4, "rounds": 2}
     log = fedrepro.simulate(own(data), **chosen, algorithm="scaffold", seeds=[3, 4],
                             on_round=lambda state, row: states.append((row["seed"], state)), **SETTINGS)  # fmt: skip
     for seed in (3, 4):
         named = chosen | {"partition": chosen["partition"] | {"clients": 4}, "algorithm": {"name": "scaffold"}}
-        settings = config(**SETTINGS, **{key: named[key] for key in named if key != "clients"}, local_epochs=1, seed=seed)
+        settings = config(
+            weighting="samples", **SETTINGS, **{key: named[key] for key in named if key != "clients"}, local_epochs=1, seed=seed
+        )
         state, rows = advance(federation(settings, data))
         assert_same([one for number, one in states if number == seed][-1].weights, state.weights)
         ours = log[log["seed"] == seed].drop(columns=["seed", "seconds"]).to_dict("records")
         assert [{key: None if pd.isna(value) else value for key, value in row.items()} for row in ours] == rows
-
-
-def test_the_server_weights_clients_by_their_images():
-    """As McMahan et al. do; each of four unequal clients takes one step on all of its images."""
-    made, ends = nn.Sequential(nn.Flatten(), nn.Linear(144, 10)).double(), {}
-    data = [array / 255 if array.ndim == 4 else array for array in map(np.asarray, own(images()))]
-    options = {"partition": {"name": "dirichlet_by_class", "alpha": 1}, "clients": 4, "batch_size": 10**6}
-    for weighting in ({}, {"weighting": "uniform"}):
-        fedrepro.simulate(data, model=made, rounds=1, lr=0.5, on_round=lambda state, _: ends.update(weights=state.weights),
-                          precision="float64", **options, **weighting)  # fmt: skip
-        ends[len(weighting)] = ends.pop("weights")
-    x, y = torch.tensor(data[0], dtype=torch.float32).double().flatten(1).numpy(), data[1]
-    settings = simulation._prepare(data, options["partition"], made, "fedavg", 4, 1, {"batch_size": 10**6}, Path())
-    clients = partitions.for_run(*settings).train
-    assert len({len(client) for client in clients}) > 1
-    weight, bias = (parameter.detach().numpy() for parameter in made[1].parameters())
-    trained = []
-    for client in clients:
-        scores = x[client] @ weight.T + bias
-        chances = np.exp(scores - scores.max(1, keepdims=True))
-        slope = (chances / chances.sum(1, keepdims=True) - np.eye(10)[y[client]]) / len(client)
-        trained.append((weight - 0.5 * slope.T @ x[client], bias - 0.5 * slope.sum(0)))
-    for place, shares in enumerate(([len(client) / len(y) for client in clients], [0.25] * 4)):
-        for name, parts in zip(("head.weight", "head.bias"), zip(*trained, strict=True), strict=True):
-            wanted = sum(share * part for share, part in zip(shares, parts, strict=True))
-            np.testing.assert_allclose(ends[place][name], wanted, rtol=0, atol=1e-14)
 
 
 def test_arrays_of_other_layouts_are_the_same():

@@ -1,12 +1,8 @@
 """Clients in several processes: the same bits as one after the other, and no process that outlives its run."""
 
 import io
-import os
 import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -127,43 +123,6 @@ def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
         assert process.poll() == -signal.SIGKILL
     finally:
         shared.close()
-
-
-ORPHANED = """
-import sys
-from fedrepro.training.worker_pool import WorkerProcess
-worker = WorkerProcess()
-worker.write({})
-worker.write({})
-try:
-    worker.read()
-except RuntimeError:  # it answers: an empty request fails
-    print(worker.process.pid, flush=True)
-sys.stdin.read()
-"""
-
-
-@LINUX
-def test_a_stopped_worker_ends_with_a_killed_run():
-    with subprocess.Popen([sys.executable, "-c", ORPHANED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
-        worker = int(run.stdout.readline())
-        os.kill(worker, signal.SIGSTOP)
-        run.kill()
-    until = time.monotonic() + 20
-    while _state(worker) not in ("", "Z") and time.monotonic() < until:
-        time.sleep(0.01)
-    ended = _state(worker) in ("", "Z")
-    if not ended:
-        os.kill(worker, signal.SIGKILL)
-    assert ended
-
-
-def _state(pid):
-    """Of a process as Linux has it, Z for one that nobody has waited for; "" for none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
-    except FileNotFoundError:
-        return ""
 
 
 def test_a_failure_in_a_worker_is_raised(monkeypatch):
