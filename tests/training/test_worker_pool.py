@@ -116,7 +116,7 @@ def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
         process.send_signal(signal.SIGSTOP)
         for name, value in (("CHECK_SECONDS", 0.25), ("CHECKS_BEFORE_WARNING", 2), ("CHECKS_BEFORE_KILL", 4)):
             monkeypatch.setattr(worker_pool, name, value)
-        with pytest.raises(UserError, match="stopped or frozen for 1 s"):
+        with pytest.raises(UserError, match="stopped .* 1 s"):
             shared.advance(state)
         [record] = caplog.records
         assert f"process {process.pid}," in record.getMessage()
@@ -137,5 +137,5 @@ def test_a_failure_in_a_worker_is_raised(monkeypatch):
 def test_a_worker_with_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
-    with pytest.raises(UserError, match="code changed since the work was planned"):
+    with pytest.raises(UserError, match="code changed"):
         advance(federation(config(), executor="sequential", cores=2), 1)
