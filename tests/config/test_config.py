@@ -256,6 +256,7 @@ def test_a_name_is_no_path_and_no_command(name, place):
         ("timestamp", "2020-01-01"), ("timestamp", "2020-13-45"), ("binary", "!!binary aGk="), ("set", "!!set {a, b}"),
         ("omap", "!!omap [a: 1]"), ("pairs", "!!pairs [a: 1]"))),
     *((f"a: 1\n{key}: 1", "line 2: a key that is no text") for key in (7, "no", "2020-01-01", "? [a]\n")),
+    *((f"a: {text}", "a tag such as ") for text in ("!!float []", "!!int {}", "!!bool x")),
     ("a: " + "[" * 5000, "line 1: nested deeper than 60 levels"),
     ("a: &a [1]\nb: *a", r"line 2: \*a repeats text from elsewhere"),
     ("papers: {}\n__use_yte__: true", "line 2: the key __use_yte__ would make a template of the file"),
