@@ -59,16 +59,15 @@ def sent(federation, state, shares=(0.2, 0.3, 0.5)):
 # Conformance
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", WITH_NEUTRAL)
-def test_options_that_make_a_method_fedavg(name, executor):
+def test_options_that_make_a_method_fedavg(name):
     """With momentum too; equal to the bit in single precision if the penalty's weight is zero."""
     settings = {"momentum": 0.1, "nesterov": True, "weight_decay": 0.0005}
     if name in BITWISE:
         settings["precision"] = "float32"
     chosen = config(algorithm=neutral(name), **settings)
     plain = chosen.model_copy(update={"algorithm": Choice(name="fedavg")})
-    ours, fedavg = (advance(federation(run, executor=executor))[0].weights for run in (chosen, plain))
+    ours, fedavg = (advance(federation(run))[0].weights for run in (chosen, plain))
     assert_same(ours, fedavg) if name in BITWISE else assert_close(ours, fedavg, 1e-12)
 
 

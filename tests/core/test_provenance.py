@@ -23,6 +23,12 @@ def digests():
     }
 
 
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """The digests of the package as it is."""
+    return digests()
+
+
 def test_digest_of_values():
     assert provenance.value_digest({"a": 1, "b": [2.5]}) == provenance.value_digest({"b": [2.5], "a": 1})
     values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, [1], 1]
@@ -42,8 +48,7 @@ def test_a_copy_has_the_same_digest_and_all_that_is_cached_can_be_cleared(packag
     assert not any(cache.cache_info().currsize for cache in caches)
 
 
-def test_comments_docstrings_and_layout_do_not_count(package):
-    before = digests()
+def test_comments_docstrings_and_layout_do_not_count(before, package):
     path = package / "algorithms" / "fedprox.py"
     change(path, "        squares = ", "        # a remark\n\n        squares = ")
     change(path, '"""FedProx: ', '"""Another docstring. ')
@@ -107,8 +112,7 @@ def test_the_version_of_python_does_not_count(tmp_path):
     ("core/moved.py", "cli.commands", "cli.main", set()),
     ("data/datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip
-def test_changed_code_counts_where_it_is_executed(file, old, new, changed, package):
-    before = digests()
+def test_changed_code_counts_where_it_is_executed(file, old, new, changed, before, package):
     change(package / file, old, new)
     after = digests()
     assert {name for name in before if before[name] != after[name]} == changed
