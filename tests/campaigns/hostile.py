@@ -4,7 +4,7 @@ files of results and data, links in their place, commits, configurations of git,
 Whatever the command, it ends in time, without a traceback, with one message or with what comes out where nothing is spoiled.
 Nothing is executed, no secret shown, nothing beside the working tree written or deleted, no finished result lost.
 
-`python -m tests.campaigns.hostile --seed 0 --count 1000`; the topics take turns
+`python -m tests.campaigns.hostile --seed 0 --count 1800`; the topics take turns
 """
 
 import copy
@@ -391,7 +391,10 @@ def texts(scene: Scene) -> Iterator[Try]:
     )
     name = draw.choice(list(RIGHT))
     lines = dumped(RIGHT[name], Path(name).suffix).splitlines()
-    at, kind = draw.randrange(len(lines)), draw.choice([*kinds, "bomb", "nested", "twice", "bytes", "noise", "cut", "json"])
+    at, kind = (
+        draw.randrange(len(lines)),
+        draw.choice([*kinds, *3 * ["tag"], "odd", "bomb", *2 * ["nested"], "twice", "bytes", "noise", "cut", "json"]),
+    )
     whole = "\n".join(lines).encode()
     damage = {
         "twice": lambda: "\n".join([*lines[: at + 1], *lines[at:]]).encode(),
@@ -937,6 +940,6 @@ class Hostile:
 
 
 if __name__ == "__main__":
-    chosen = cases.parse_options("hostile", 1000, verbose="print every message")
+    chosen = cases.parse_options("hostile", 1800, verbose="print every message")
     with tempfile.TemporaryDirectory() as folder:
         sys.exit(cases.run_campaign("hostile", lambda: Hostile(Path(folder), chosen.verbose), chosen))
