@@ -389,41 +389,29 @@ def texts(scene: Scene) -> Iterator[Try]:
     kinds["nested"] += "".join({"[": "]", "{": "}"}.get(letter, "") for letter in reversed(kinds["nested"])) * (
         draw.random() < 0.5
     )
-    name = draw.choice(list(RIGHT))
-    lines = dumped(RIGHT[name], Path(name).suffix).splitlines()
-    at, kind = (
-        draw.randrange(len(lines)),
-        draw.choice([*kinds, *3 * ["tag"], "odd", "bomb", *2 * ["nested"], "twice", "bytes", "noise", "cut", "json"]),
-    )
-    whole = "\n".join(lines).encode()
+    name = draw.choice([*RIGHT, "runs.json"])
+    whole = (scene.tree / name).read_bytes()
+    listed, at = name == "runs.json", draw.randrange(len(whole) * 2 // 3)
     damage = {
-        "twice": lambda: "\n".join([*lines[: at + 1], *lines[at:]]).encode(),
+        "twice": lambda: b"\n".join(line for line in whole.splitlines() for _ in range(1 + (line in whole[at : at + 99]))),
         "bytes": lambda: whole[:at] + b"\xff\xfe\x80" + whole[at:],
         "noise": lambda: draw.randbytes(draw.randrange(1, 3000)),
-        "cut": lambda: whole[: draw.randrange(1, len(whole) * 2 // 3)],
-        "json": lambda: draw.choice(
-            [b"[]", b"{", b"7", b"null", b"[" * 9000, b"\x00", b"{}", b"[[]]", b"[{}]", b"\xef\xbb\xbf", b'"x"']
-        ),
+        "cut": lambda: whole[:at],
+        "json": lambda: draw.choice([b"[]", b"{", b"7", b"null", b"[" * 9000, b"\0", b"{}", b"[[]]", b"\xef\xbb\xbf", b'"x"']),
     }
-    if kind not in damage:  # in the place of a value
-        content = copy.deepcopy(RIGHT[name])
-        above, key = draw.choice(nodes(content))
+    if listed or draw.random() < 0.4:
+        kind = draw.choice(list(damage))
+        content = damage[kind]()
+    else:  # in the place of a value
+        kind, spoilt = draw.choice([*kinds, *3 * ["tag"], "odd", "bomb", *2 * ["nested"]]), copy.deepcopy(RIGHT[name])
+        above, key = draw.choice(nodes(spoilt))
         above[key] = "HERE-"
-        whole = dumped(content, Path(name).suffix).encode().replace(b"HERE-", kinds[kind].encode(errors="surrogatepass"))
-    scene.write({name: damage[kind]() if kind in damage else whole})
-    if draw.random() < 0.3:
-        name = "runs.json"
-        scene.write({name: damage["json"]()})
-    words = (
-        (*NOW, "--runs", "runs.json")
-        if name == "runs.json"
-        else draw.choice([("list",), ("plan",), NOW, ("prune",), ("keep",), ()])
-    )
-    yield Try(
-        command(*words) if words else packed,
-        f"{kind} ({deep}, {wide}) in {name}, {' '.join(words)}",
-        kind in ("bytes", "noise") and name != "runs.json",
-    )
+        content = dumped(spoilt, Path(name).suffix).encode().replace(b"HERE-", kinds[kind].encode(errors="surrogatepass"))
+    scene.write({name: content})
+    read = draw.choice([("list",), ("list",), ("plan",), NOW, ("prune",), ("keep",), ()])
+    words = (*NOW, "--runs", "runs.json") if listed else read
+    what = f"{kind} ({deep}, {wide}) in {name}, {' '.join(words)}"
+    yield Try(command(*words) if words else packed, what, kind in ("bytes", "noise") and (listed or words == ("list",)))
 
 
 def lines(scene: Scene) -> Iterator[Try]:
