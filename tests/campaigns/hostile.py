@@ -321,15 +321,16 @@ def spoiled(values: Any, draw: random.Random) -> tuple[Any, bool]:
 def values(scene: Scene) -> Iterator[Try]:
     """A value that cannot be, in one of the files or in a list of runs."""
     draw, right = scene.draw, RIGHT | {"runs.json": json.loads((scene.tree / "runs.json").read_text(encoding="utf-8"))}
-    name = draw.choice([*right, "workflow/papers/p/experiments.yaml", "runs.json"])
+    name = draw.choice([*right, "workflow/papers/p/experiments.yaml", "runs.json", "runs.json"])
     listed = name == "runs.json"
     if listed and draw.random() < 0.5:  # as somebody writes it who knows nothing of the seal
         right[name] = [{key: value for key, value in run.items() if key != "seal"} for run in right[name]]
     content, sure = spoiled(right[name], draw)
-    if listed and draw.random() < 0.3:
+    if listed and draw.random() < 0.4:
         folder = draw.choice(["../..", "/", "", "x", "\x00", "a/../../b", "results/runs/p/", 7, None, ["x"]])
         content, sure = [right[name][0] | {"folder": folder}], True
-    scene.write({name: content})
+    every = {"quick": dict.fromkeys(("first", "second", "third", "sweep"), {})}  # so that all are read
+    scene.write({"workflow/papers/p/scales.yaml": every} | {name: content})
     read = name.endswith(("artifacts.yaml", "claims.yaml", "curves.json"))
     words = (*NOW, "--runs", "runs.json") if listed else ("list",) if read else draw.choice([NOW, ("plan",)])
     yield Try(command(*words), f"a value in {name}, {words[0]}", sure and (listed or read or words == NOW))
@@ -513,7 +514,7 @@ def links(scene: Scene) -> Iterator[Try]:
     """Something else in the place of a file or folder, or beside them."""
     draw, run = scene.draw, scene.path(rf"/{OVER}$").parent
     if draw.random() < 0.65:
-        path = scene.path("^(results|data)", folders=True)
+        path = scene.path("^(results|data)" + draw.choice(["", r"(/[^/]*){0,2}$"]), folders=True)
         is_file = not path.is_dir()
         shutil.move(path, scene.tree / "moved")
     else:
