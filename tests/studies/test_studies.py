@@ -534,7 +534,7 @@ def test_errors_name_the_key(values, key, paths):
 ])  # fmt: skip
 def test_studies_that_do_not_suit_an_experiment(changes, paths):
     """One set for a single series; new clients if clients' pixel orders do not differ; gates of a method without any."""
-    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(overrides|permute_pixels|gates): "):
+    with pytest.raises(UserError, match=r"experiments\.yaml: fig: .*(overrides: |permute_pixels|gates: )"):
         plans(changes, paths)
 
 
