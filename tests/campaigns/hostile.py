@@ -8,6 +8,7 @@ Nothing is executed, no secret shown, nothing beside the working tree written or
 """
 
 import copy
+import dataclasses
 import gzip
 import importlib
 import itertools
@@ -36,7 +37,8 @@ from fedrepro.config.params import read_params
 from fedrepro.core import provenance
 from fedrepro.core.files import MACHINE, json_text
 from fedrepro.data import datasets
-from fedrepro.data.datasets import _download, _fetch, cifar10, mnist
+from fedrepro.data.datasets import SOURCES, _download
+from fedrepro.data.datasets.source import File
 from fedrepro.experiments import plan, study_plan
 from fedrepro.experiments.workflow import Workflow
 from fedrepro.runs import gather
@@ -722,8 +724,8 @@ def servers(scene: Scene) -> Iterator[Try]:
         answer = answers(scene, whole[victim], server)[kind]
         server.answers[f"/{victim}"] = lambda: answer() if again or not server.answers.clear() else iter(())
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        mnist.FILES = tuple(_fetch.File(name, (f"{server.url}/{name}",), files.md5(data)) for name, data in whole.items())
-        mnist.PIXELS = None
+        pinned = tuple(File(name, (f"{server.url}/{name}",), files.md5(data)) for name, data in whole.items())
+        SOURCES["mnist"] = dataclasses.replace(SOURCES["mnist"], files=pinned, pixels=None)
         _download.MAX_BYTES, _download.BACKOFF, _download.WINDOW, _download.TIMEOUT = LARGEST, 0, 0.05, (0.3, 0.3)
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             os.environ.pop(name, None)
@@ -789,7 +791,7 @@ def stopped() -> int:
 def mirror(folder: Path) -> None:
     """Archives of four kinds, small, as mirrors lay them out."""
     files.write_all(folder / "mnist", files.mnist_files())
-    files.tar_gz(folder / cifar10.ARCHIVE, {f"{cifar10.FOLDER}/{name}": data for name, data in files.cifar10_files().items()})
+    files.tar_gz(folder / files.CIFAR10_ARCHIVE, files.cifar10_files())
     (folder / "emnist").mkdir()
     images, labels = np.arange(26 * 784).reshape(26, 28, 28) % 251, np.arange(1, 27)
     with zipfile.ZipFile(folder / "emnist/gzip.zip", "w") as archive:
