@@ -499,6 +499,7 @@ def damage(pattern: str, work: Callable[[], int], out: str) -> Callable[[Scene],
 
 
 ADDED = (
+    *4 * ("results/runs/q", "results/stored/q", "results/kept/q"),
     *("results/runs/q", "results/runs/q/run", "results/runs/p/more", "results/runs/.part", "results/stored/q",
     "results/kept/q"),
     *(f"results/runs/p/.x.json.{MACHINE}-4194303.part", f"results/kept/.x.{MACHINE}-4194303.part", "results/.kept.lock",
