@@ -25,7 +25,7 @@ from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Conv, Dense, Head
 from fedrepro.training.round import RoundExecution
-from support.client_steps import alone, by_hand, check_gradient, check_steps, none, outputs
+from support.client_steps import alone, by_hand, check_steps, none, outputs
 from support.federation import (
     ALGORITHMS,
     advance,
@@ -34,7 +34,6 @@ from support.federation import (
     config,
     federation,
     images,
-    local,
     normal,
     receive,
     train_part,
@@ -60,16 +59,15 @@ def sent(federation, state, shares=(0.2, 0.3, 0.5)):
 # Conformance
 
 
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
 @pytest.mark.parametrize("name", WITH_NEUTRAL)
-def test_options_that_make_a_method_fedavg(name, executor):
+def test_options_that_make_a_method_fedavg(name):
     """With momentum too; equal to the bit in single precision if the penalty's weight is zero."""
     settings = {"momentum": 0.1, "nesterov": True, "weight_decay": 0.0005}
     if name in BITWISE:
         settings["precision"] = "float32"
     chosen = config(algorithm=neutral(name), **settings)
     plain = chosen.model_copy(update={"algorithm": Choice(name="fedavg")})
-    ours, fedavg = (advance(federation(run, executor=executor))[0].weights for run in (chosen, plain))
+    ours, fedavg = (advance(federation(run))[0].weights for run in (chosen, plain))
     assert_same(ours, fedavg) if name in BITWISE else assert_close(ours, fedavg, 1e-12)
 
 
@@ -83,19 +81,6 @@ def test_kept_momentum_continues_over_rounds(nesterov):
     assert_close(kept.weights, whole, 1e-12)
     assert max((reset.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
     assert not reset.clients and len(kept.clients[0].tensors) == len(whole)
-
-
-def test_a_method_does_not_see_the_momentum_that_the_engine_keeps():
-    settings = config(algorithm={"name": "feddyn"}, momentum=0.9, keep_momentum=True, clients_per_round=2)
-    fed = federation(settings)
-    state, _ = advance(fed, 2)
-    plain, _ = advance(federation(settings.model_copy(update={"keep_momentum": False})), 2)
-    for number, kept in state.clients.items():
-        assert (
-            RoundExecution(fed, state, {}).client(number).state.keys()
-            == plain.clients[number].tensors.keys()
-            < kept.tensors.keys()
-        )
 
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.9, False), (0.9, True)])
@@ -130,17 +115,6 @@ def test_same_seed_agrees_and_two_seeds_differ(name):
     assert_same(one.weights, again.weights)
     assert_same(one.server, again.server)
     assert any(not torch.equal(one.weights[key], other.weights[key]) for key in one.weights)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_local_training_leaves_what_was_received_alone(name):
-    """Running statistics too, which FedMA refuses."""
-    norm = "none" if name == "fedma" else "batch"
-    fed = federation(config(algorithm={"name": name}, lr=0.01, model={"norm": norm}))
-    start, _ = fed.start()
-    before = {key: tensor.clone() for key, tensor in start.weights.items()}
-    list(local(fed, receive(fed, start), range(3)))
-    assert_same(start.weights, before)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -404,11 +378,6 @@ by_name = pytest.mark.parametrize(
 def test_every_method_has_a_step_by_hand():
     missing = set(ALGORITHMS) - {method[0] for method in METHODS} - own_checks("check_client")
     assert not missing, f"write a step of {', '.join(sorted(missing))} by hand in NumPy and add it to METHODS"
-
-
-@by_name
-def test_loss_and_gradient_by_hand(name, options, pull, fuse):
-    check_gradient(name, options, pull, fuse)
 
 
 @by_name

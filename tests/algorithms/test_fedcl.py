@@ -96,34 +96,6 @@ def test_importance_takes_part_in_every_nth_round():
     assert all(row["bytes_up"] == plain for row in rows[1:])
 
 
-def test_fedcurv_is_the_published_sum():
-    """All clients take part twice: then the slope of the local loss is that of the sum over the others, written out."""
-    fed = federation(config(algorithm={"name": "fedcurv", "weight": 0.3}, clients_per_round=4))
-    state, _ = advance(fed, 1)
-    received, work = receive(fed, state), RoundExecution(fed, state, {})
-    own = fed.algorithm.prepare(received, work.client(2))
-    draw = rng.generator(0, "moved")
-    weights = {n: w + 0.1 * torch.randn(w.shape, generator=draw).double() for n, w in state.weights.items()}
-    batch = next(iter(work.client(2).estimation_batches()))
-
-    def slope(penalty):
-        leaves = {name: tensor.clone().requires_grad_() for name, tensor in weights.items()}
-        return dict(zip(leaves, torch.autograd.grad(penalty(leaves), list(leaves.values())), strict=True))
-
-    def published(w):
-        total = fed.algorithm.task_loss(fed.algorithm.forward(w, batch.images), batch)
-        for j in (0, 1, 3):
-            kept = state.clients[j].tensors
-            for name in w:
-                fisher = kept["curvature." + name]
-                ended = torch.where(fisher > 0, kept["pull." + name] / fisher, 0)
-                total = total + 0.3 * (fisher * (w[name] - ended).square()).sum()
-        return total
-
-    ours = slope(lambda w: fed.algorithm.loss(w, received, batch._replace(constants=own)))
-    assert_close(ours, slope(published), 1e-10)
-
-
 def test_fedcurv_sends_the_curvature_where_a_client_ended():
     """I at the weights that it sends, on its own images, and I w of the same; not of what it received."""
     fed = federation(config(algorithm={"name": "fedcurv"}))
@@ -152,9 +124,3 @@ def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monke
     for name in state.weights:
         true = sum(one[name].double() for one in last.values())
         torch.testing.assert_close(state.server["curvature." + name], true, rtol=1e-6, atol=0)
-
-
-def test_fedcurv_sends_three_times_as_much():
-    fed = federation(config(algorithm={"name": "fedcurv"}))
-    _, rows = advance(fed, 1)
-    assert rows[1]["bytes_up"] == rows[1]["bytes_down"] == 3 * 3 * message_bytes(fed.algorithm.net.state_dict())

@@ -1,6 +1,5 @@
 """FedFusion: messages, the moving average, and the extractors in tests. Its steps by hand: test_algorithms.py."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +8,8 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro import algorithms, models
-from fedrepro.config.types import Choice
-from fedrepro.core import rng
-from fedrepro.models import tasks
 from fedrepro.training.round import message_bytes
-from support.federation import advance, config, federation, local, receive, scores
+from support.federation import advance, config, federation, local, receive
 
 
 def fused(**options):
@@ -30,11 +25,6 @@ def test_bytes_of_fusion(operator, extra):
     assert fed.algorithm.net.channels == 3
     assert [(row["bytes_down"], row["bytes_up"]) for row in rows[1:]] == [(3 * 8 * weights, 3 * 8 * weights)] * 2
     assert message_bytes(receive(fed, state)) == 8 * weights == message_bytes(state.weights)
-
-
-def test_the_convolution_has_a_bias_unless_the_user_says_otherwise():
-    names = [name for bias in (True, False) for name in fused(operator="conv", bias=bias).algorithm.names if "fusion" in name]
-    assert names == [*(f"fusion.convolution.{end}" for end in ("weight", "bias")), "fusion.convolution.weight"]
 
 
 def extracted(fed, weights, x):
@@ -74,18 +64,6 @@ def test_global_model_is_tested_with_the_extractor_of_the_round_before(tested_wi
     assert row["test_loss"] != pytest.approx(other[1], rel=1e-4)
 
 
-def test_a_client_is_tested_with_the_extractor_that_it_received():
-    fed = fused(operator="multi")
-    state = after_a_round(fed)
-    received = receive(fed, state)
-    [(trained, _)] = local(fed, received, [0], 2)
-    x, y = fed.data.test_x, fed.data.test_y
-    found = scores(fed, fed.algorithm.personalised_weights(trained, received), x, y)
-    assert found == pytest.approx(measured(logits_by_hand(fed, trained, received, x), y), rel=1e-12)
-    assert found[1] != pytest.approx(scores(fed, trained, x, y)[1], rel=1e-4)  # E_g = E_l
-    assert scores(fed, received, x, y) == pytest.approx(measured(logits_by_hand(fed, received, received, x), y), rel=1e-12)
-
-
 def test_rounds_test_clients_with_the_extractor_that_they_received():
     fed = fused(operator="multi")
     state = after_a_round(fed)
@@ -97,20 +75,3 @@ def test_rounds_test_clients_with_the_extractor_that_they_received():
         x, y = fed.data.test_part(client, 2)
         accuracies.append(measured(logits_by_hand(fed, weights, received, x), y)[0])
     assert row["personal_accuracy"] == pytest.approx(np.mean(accuracies))
-
-
-def test_fusion_starts_from_its_generator():
-    shape = (1, 12, 12)
-    starts = []
-    for seed in (0, 0, 1):
-        net = models.build(Choice(name="mnist_cnn", width=0.1), shape, 10, rng.generator(0, "weights"))
-        state = torch.get_rng_state()
-        task, choice = tasks.create(Choice(name="classification"), 10), Choice(name="fedfusion", operator="conv")
-        algorithm = algorithms.create(choice, net, rng.generator(seed, "algorithm"), task)
-        assert torch.equal(torch.get_rng_state(), state)
-        starts.append(algorithm.net.fusion.convolution)
-    one, again, other = starts
-    assert torch.equal(one.weight, again.weight) and not torch.equal(one.weight, other.weight)
-    bound = 1 / math.sqrt(12)  # 6 maps of each extractor
-    assert one.weight.shape == (6, 12, 1, 1) and 0.9 * bound < one.weight.abs().max() <= bound
-    assert one.bias.abs().min() > 0 and one.bias.abs().max() <= bound

@@ -1,6 +1,5 @@
 """FedMA: matching of units, and networks with matched units."""
 
-import sys
 from dataclasses import replace
 from itertools import pairwise, permutations
 from types import SimpleNamespace
@@ -17,9 +16,9 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.cost_model import CountCache, estimate
-from fedrepro.models import Conv, Dense, Head, tasks
+from fedrepro.models import Dense, Head, tasks
 from fedrepro.runs.paths import Paths
-from fedrepro.training.round import RoundExecution, message_bytes
+from fedrepro.training.round import message_bytes
 from support.federation import a_run, assert_close, assert_same, config, federation
 from support.networks import COLOUR, GREY, assembled, build
 
@@ -86,15 +85,6 @@ def test_units_have_no_gaps_and_no_doubles():
     found = match(clients, Prior(np.zeros(3), 1.0, 1.0, 7.0, "code"), 4, draw)
     assert [len(set(own)) for own in found] == [5, 9, 2, 9]
     assert set(np.concatenate(found)) == set(range(max(map(max, found)) + 1)) and max(map(max, found)) > 8
-
-
-def test_the_largest_client_is_first_and_then_all_take_turns():
-    """As in the code: what the first has are the first global units, and every iteration draws an order of all clients."""
-    draw, drawn, prior = np.random.default_rng(0), [], Prior(np.zeros(3), 1.0, 1.0, 7.0)
-    clients = [9 * draw.normal(size=(units, 3)) for units in (3, 5, 4)]
-    assert match(clients, prior, 0, draw)[1].tolist() == list(range(5))
-    match(clients, prior, 4, SimpleNamespace(permutation=lambda count: drawn.append(count) or range(count)))
-    assert drawn == [3] * 4
 
 
 def test_the_limit_of_units_leaves_none_unassigned(monkeypatch):
@@ -213,21 +203,6 @@ def test_unlike_units_stay_separate_and_return_to_their_clients():
         assert torch.allclose(own[number]["head.weight"], network_["head.weight"] / 2)  # the other has 0 there
 
 
-def test_each_block_and_each_round_is_matched_with_draws_of_its_own(monkeypatch):
-    net, weights = network(*MODELS[1])
-    method, drawn = fedma(net), []
-
-    def watched(clients, prior, iterations, draw):
-        drawn.append(draw.random())
-        return match(clients, prior, iterations, draw)
-
-    monkeypatch.setattr("fedrepro.algorithms.fedma.match", watched)
-    for round in (1, 2, 1):
-        for block in ("conv1", "conv2"):
-            method.merge(block, [weights, weights], round)
-    assert drawn[:2] == drawn[4:] and len(set(drawn)) == 4
-
-
 # The round
 
 
@@ -251,25 +226,6 @@ def two_rounds():
     first, one = fed.advance(fed.start()[0])
     second, two = fed.advance(first, seen.append)
     return SimpleNamespace(fed=fed, states=[fed.start()[0], first, second], rows=[one, two], seen=seen)
-
-
-def test_lower_layers_are_frozen_and_the_same_for_all(two_rounds):
-    fed, (_, first, second), seen = two_rounds.fed, two_rounds.states, two_rounds.seen
-    blocks, base = list(fed.algorithm.layers), fed.algorithm.net.state_dict()
-    assert [item.client.number for item in seen] == fed.cohort(2) * 4
-    for phase in range(4):
-        for item in seen[3 * phase : 3 * phase + 3]:
-            for place, block in enumerate(blocks):
-                for name in fed.algorithm.layers[block]:
-                    if place < phase:
-                        assert torch.equal(item.weights[name], second.weights[name])
-                    else:
-                        assert len(item.weights[name]) == len(base[name])
-    assert any(len(second.weights[name]) > len(base[name]) for name in base)
-    number = seen[0].client.number
-    kept = first.server["units.conv1"][number]
-    start = fed.algorithm.cut_networks(first.weights, fed.server_view(first), RoundExecution(fed, first, {}))[number]
-    assert torch.equal(start["extractor.conv1.layer.weight"], first.weights["extractor.conv1.layer.weight"][kept])
 
 
 def test_bytes_of_a_round_by_hand(two_rounds):
@@ -304,11 +260,6 @@ def test_a_round_leaves_its_start_alone_and_knows_no_order(two_rounds):
     assert_close(back.advance(start)[0].weights, first.weights, 1e-12)
 
 
-def test_others_are_measured_where_a_whole_network_is_sent(two_rounds):
-    """Not in phases that start from weights that only participants have."""
-    assert all(0 <= row[name] <= 1 for row in two_rounds.rows for name in ("initial_accuracy_all", "personal_accuracy_all"))
-
-
 def test_an_estimate_counts_all_phases(tmp_path):
     """A training for each of the hidden blocks but one, and three times the epochs for the head."""
 
@@ -330,19 +281,3 @@ def test_an_estimate_counts_all_phases(tmp_path):
 def test_networks_that_it_does_not_know(name, options):
     with pytest.raises(UserError, match=f"^algorithm fedma: model {name}: "):
         fedma(build(name, COLOUR, **options))
-
-
-def test_layers_in_groups_and_other_tasks():
-    for block in (Conv("conv1", 4, 3, groups=2), Dense("fc1", 4, groups=2)):
-        with pytest.raises(UserError, match=f"algorithm fedma: .*{block.name}: groups: "):
-            fedma(assembled([block, Head(2)], shape=(2, 4, 4)))
-    task = tasks.create(Choice(name="regression"), 3)
-    with pytest.raises(UserError, match="^algorithm fedma: "):
-        algorithms.create(Choice(name="fedma"), assembled([Head(1)]), rng.generator(0, "algorithm"), task)
-    assert fedma(assembled([Head(2)])).layers.keys() == {"head"}
-
-
-def test_without_scipy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(UserError, match="algorithm fedma: .*scipy"):
-        fedma(assembled([Head(2)]))

@@ -4,10 +4,8 @@ import importlib
 import io
 import json
 import logging
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -16,20 +14,19 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from rich import cells
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from fedrepro.cli.terminal import Event, log_filters, summary
+from fedrepro.cli.terminal import Event, log_filters
 from fedrepro.cli.terminal import failures as failure
 from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
-from fedrepro.core.errors import STOPPED, UserError, on_signals, unknown_name
+from fedrepro.core.errors import STOPPED, UserError
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost
 from fedrepro.experiments.cost_model import Cost
 from fedrepro.experiments.plan import PlannedExperiment
 from support.pipeline import ROOT, command, environment, shrink
-from support.terminal import CTRL_C, OnTerminal, opened
+from support.terminal import CTRL_C, OnTerminal
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
@@ -95,17 +92,6 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     assert progress.line() == "3 of 3 runs done | 4 of 9 steps | page"
 
 
-def test_of_a_job_the_run_is_shown_that_was_last_at_work(runs):
-    progress = Progress()
-    progress.requested = jobs_of(runs)
-    progress.running = {7: "train_x"}
-    for run, moment in zip(runs[:2], (100, 200), strict=True):
-        reach(run, moment)
-        (run / "log.txt").touch()
-        os.utime(run / "log.txt", (moment, moment))
-    assert progress.line() == "0 of 3 runs done | fig b: round 200/40, test accuracy 81.3 %"
-
-
 @pytest.mark.parametrize(("before", "at_first", "seconds", "left"), [
     (20, 20, 1000, None),  # resumed: a quarter of all is there, and nothing is done since
     (20, 40, 1000, 2000),
@@ -124,20 +110,6 @@ def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at
 
 
 # ---- the screen
-
-
-class Terminal(io.StringIO):
-    """What is written, and the size of a real terminal."""
-
-    def __init__(self, columns: int = 100) -> None:
-        super().__init__()
-        self.ours, self.other = opened(columns)
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self.other
 
 
 def screen(stream: io.StringIO | None = None) -> Screen:
@@ -175,77 +147,6 @@ def test_event_and_level_decide_what_is_shown(records, shown):
     terminal.close()
     terminal.close()  # as logging does once more
     assert terminal.stream.getvalue().splitlines() == shown
-
-
-def test_the_line_moves_on_a_terminal_and_is_written_when_it_changed_elsewhere(runs):
-    for stream, expected in (
-        (Terminal(), ["\r\x1b[K0 of 3 runs done | fig a", "\r\x1b[Khello\n"]),
-        (io.StringIO(), ["0 of 3 runs done | fig a\n", "hello\n"]),
-    ):
-        shown = screen(stream)
-        shown.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs)))
-        shown.handle(record(event=LogEvent.JOB_INFO, jobid=1, rule_name="train_x"))
-        shown.show()
-        shown.show()
-        shown.say("hello")
-        assert "".join(expected) in stream.getvalue()
-        assert stream.getvalue().count("0 of 3") == (2 if stream.isatty() else 1)
-        shown.handle(record(event=LogEvent.JOB_FINISHED, job_id=1))
-        assert shown.progress.line() == ""
-
-
-@pytest.mark.parametrize("columns", [0, 80, 100, 150])
-def test_a_narrow_terminal_cuts_the_end_and_never_the_time_left(columns, tmp_path):
-    clock, stream, title = Clock(), Terminal(columns), "a client with shares of 連合学習 and a long title, seed"
-    shown = Screen(stream, live=True, progress=Progress(clock))
-    runs = [entry(f"{title} {seed}", 30, folder=tmp_path) for seed in range(3)]
-    shown.progress.requested = {f"train_{number}": [run] for number, run in enumerate(runs)}
-    shown.progress.running = {number: f"train_{number}" for number in range(3)}
-    shown.show()
-    clock.now += 600
-    for run in runs:
-        reach(run.done_file.parent, 20)
-    shown.show()
-    line = stream.getvalue().split("\r\x1b[K")[-1]
-    assert line.startswith("0 of 3 runs done | about 10 min left | fig a client") and line.endswith("…")
-    assert (columns or 80) - 3 <= cells.cell_len(line) < (columns or 80)
-
-
-def test_what_a_user_reads(runs, tmp_path):
-    """The words of everything else here."""
-    log, terminal = tmp_path / "job.log", screen()
-    failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
-    study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
-    terminal.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs) | {"study_x": [study]}))
-    terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
-    finish(runs[0])
-    reach(runs[1], 7)
-    terminal.show()
-    terminal.handle(record("Error in rule", ERROR, event=LogEvent.JOB_ERROR, rule_name="train_x", jobid=3, log=[str(log)]))
-    terminal.handle(record("disk is full", WARNING))
-    terminal.handle(record("Not done.", ERROR, event=Event.END))
-    terminal.close()
-    assert (
-        terminal.stream.getvalue()
-        == f"""\
-To be trained
-1 of 4 runs done | fig b: round 7/40, test accuracy 81.3 %
-FAILED fig b: ValueError: boom
-FAILED activations of fig b: no weights
-  its log: {log}
-warning: disk is full
-Not done.
-"""
-    )
-
-
-def test_failures_of_a_job(tmp_path):
-    log = tmp_path / "page.log"
-    failure.write(log, {"page": KeyError("x")})
-    assert failure.describe("page", [str(log), "slurm.log"], {}) == f"FAILED page: KeyError: 'x'\n  its log: {log}"
-    failure.failures_file(log).unlink()  # a process that was killed
-    assert failure.describe("page", [str(log)], {}) == f"FAILED page: its process ended without a message\n  its log: {log}"
-    assert failure.describe("page", [], {}) == "FAILED page"
 
 
 @pytest.fixture
@@ -290,27 +191,6 @@ def test_a_script_that_fails_leaves_its_failures_as_data(script):
 
 # ---- a job on the terminal of Snakemake
 
-JOB = """
-import os, subprocess, sys, warnings
-from types import SimpleNamespace
-from tqdm import tqdm
-sys.path.insert(0, sys.argv[1])
-from _log import failures_logged
-with failures_logged(SimpleNamespace(rule="x", log=["job.log"])):
-    print("printed", flush=True)
-    warnings.warn("a warning")
-    subprocess.run(["echo", "of a worker"])
-    for _ in tqdm(range(3), desc="bar", disable=None):
-        pass
-"""
-
-
-def test_all_that_a_job_prints_is_in_its_log_and_a_bar_is_nowhere(tmp_path):
-    job = OnTerminal(100, sys.executable, "-c", JOB, str(ROOT / "workflow/scripts"), cwd=tmp_path, env=environment(ROOT))
-    assert (job.read(), job.code()) == ("", 0)
-    logged = (tmp_path / "job.log").read_text()
-    assert all(text in logged for text in ("printed\n", "UserWarning: a warning\n", "of a worker\n")) and "bar" not in logged
-
 
 # ---- stopped by the user, or with the terminal
 
@@ -344,43 +224,6 @@ def test_a_command_ends_with_one_line(how, tmp_path):
             command.type(CTRL_C)
     assert command.read().replace("^C", "") == f"at work\r\n{STOPPED}\r\n"
     assert command.code(10) == 130
-
-
-def test_later_signals_end_what_does_not_stop():
-    begins = "import signal, time\nfrom fedrepro.core.errors import stop_on_signals\nstop_on_signals()\n"
-    swallows = (
-        "try:\n    print(flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print(flush=True)\ntime.sleep(60)\n"
-    )
-    pipes = {"env": environment(ROOT), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", begins + swallows], **pipes) as process:
-        for _ in range(2):
-            assert process.stdout is not None and process.stdout.readline()
-            process.terminate()
-        assert process.poll() is None  # the same signal, told twice
-        time.sleep(1.2)
-        process.terminate()
-        assert process.communicate(timeout=10) == ("", f"{STOPPED}\n") and process.returncode == 130
-
-
-def test_signals_that_are_ignored_stay_so():
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
-    on_signals(lambda: None)
-    after = {number: signal.getsignal(number) for number in before}
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    assert after[signal.SIGHUP] is signal.SIG_IGN and callable(after[signal.SIGTERM]) and callable(after[signal.SIGINT])
-
-
-def test_after_a_signal_no_job_has_failed_and_one_line_says_it(monkeypatch):
-    monkeypatch.setattr("fedrepro.cli.terminal.screen.stops", [1.0])
-    terminal = screen()
-    terminal.answer = "Building"
-    for one in (FAILED, record("x", ERROR), record("no backup", WARNING)):
-        terminal.handle(one)
-    terminal.close()
-    terminal.close()
-    assert terminal.stream.getvalue() == f"{STOPPED}\n"
 
 
 @pytest.fixture(scope="module")
@@ -421,12 +264,6 @@ def test_snakemake_ends_with_one_line_and_leaves_no_lock(how, project):
 # ---- what the Snakefile hooks in
 
 
-def test_a_lock_is_explained():
-    error = record("Directory cannot be locked", event=LogEvent.ERROR, exception="LockException")
-    assert log_filters.explain_lock(error) and "run `snakemake --unlock`, then the same command" in error.getMessage()
-    assert log_filters.explain_lock(other := record("x")) and other.getMessage() == "x"
-
-
 def test_the_cost_is_that_of_the_jobs_that_run(caplog):
     jobs = {"train_a": [entry("a", 60), entry("b", 120)], "train_c": [entry("c", 9000)]}
     announce = log_filters.announce_cost(jobs, 2)
@@ -463,42 +300,7 @@ def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
     assert cost.wall_seconds([], 2) == 0
 
 
-@pytest.mark.parametrize(("command", "exception", "wrong"), [
-    (["fig4a", "fig4g"], "MissingRuleException", "fig4g"),
-    (["fig4a", "fig-4d"], "MissingRuleException", "fig-4d"),
-    (["reports/x.pdf", "x.pdf", "fig4a"], "MissingRuleException", None),
-    (["fig4g"], "WorkflowError", None),
-])  # fmt: skip
-def test_an_unknown_target_is_answered_with_the_nearest(command, exception, wrong):
-    targets = [f"fig{number}{letter}" for number in (4, 5) for letter in "abcdef"]
-    error = record("no rule", event=LogEvent.ERROR, exception=exception)
-    assert log_filters.suggest_targets(targets, lambda: command)(error)
-    expected = str(unknown_name("target", wrong, targets, "; `fedrepro list` shows all")) if wrong else "no rule"
-    assert error.getMessage() == expected
-
-
 # ---- the end
-
-
-def test_the_end_tells_what_was_made_the_tally_and_the_page(tmp_path):
-    tables = tmp_path / "quick/p/tables"
-    tables.mkdir(parents=True)
-    statuses = ["not run", "reproduced", "not run", "partly"]
-    (tables / "verdicts.json").write_text(json.dumps([{"verdict": status, "by": "the paper"} for status in statuses]))
-    folder, verdicts = tmp_path / "quick", f"{tables}/verdicts.json"
-    made = ["results/runs/p/a/record.json", "results/runs/p/a/newcomers-1.json", verdicts]
-    lines = summary.closing_message([*made, f"{tmp_path}/quick/index.html"], folder, 200).splitlines()
-    assert lines == [
-        "Done in 3 min: 1 run trained, 1 study made.",
-        "p: 4 claims: 1 reproduced, 1 partly, 2 not run",
-        f"Open {tmp_path}/quick/index.html",
-    ]
-    lines = summary.closing_message([f"{tables}/table1.csv"], folder, 2).splitlines()
-    assert lines == ["Done in 2 s: nothing had to be trained.", f"p: {tables / 'table1.csv'}"]
-    (tables / "verdicts.json").write_text("[]")
-    assert summary.closing_message(["results/other.zip"], folder, 2).endswith("\nWrote results/other.zip")
-    lines = summary.closing_message([verdicts], folder, 2).splitlines()
-    assert lines[-1] == "p: no claim is judged at this scale"
 
 
 @pytest.mark.parametrize(

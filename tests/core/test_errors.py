@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from fedrepro.cli import main
 from fedrepro.core.errors import (
     MAX_LINES,
     Failures,
@@ -14,8 +13,6 @@ from fedrepro.core.errors import (
     error_prefix,
     is_interrupt,
     masked,
-    nearest,
-    unknown_name,
 )
 
 
@@ -77,37 +74,3 @@ def test_what_fails_after_a_signal_is_an_interruption(monkeypatch):
     """The import of torch swallows it, and numpy's then fails."""
     monkeypatch.setattr("fedrepro.core.errors.stops", [1.0])
     assert is_interrupt(ImportError("cannot load module more than once per process"))
-
-
-def test_an_interruption_that_broke_off_the_making_of_a_class_is_one(capsys, monkeypatch):
-    """As Python 3.11 tells it when a signal arrives within an import that makes one."""
-
-    class Field:
-        def __set_name__(self, owner, name):
-            raise KeyboardInterrupt("terminated")
-
-    def makes_a_class():
-        type("Made", (), {"field": Field()})
-
-    def fails_on_the_way_out():
-        try:
-            raise KeyboardInterrupt("terminated")
-        finally:
-            raise AssertionError("the stack of modes is not what it was")
-
-    assert not is_interrupt(ValueError("a crash")) and not is_interrupt(None)
-    failures = Failures()
-    for stopped in (makes_a_class, fails_on_the_way_out):
-        with pytest.raises(KeyboardInterrupt), failures.collect("a run"):
-            stopped()
-    failures.raise_all()
-    for anywhere in ("fedrepro.cli.docs.texts", "fedrepro.cli.main.logging.basicConfig"):
-        monkeypatch.setattr(anywhere, lambda **_: makes_a_class())
-        assert main.main(["docs"]) == 130 and capsys.readouterr().err.startswith("stopped; the same command continues")
-
-
-def test_an_unknown_name_is_answered_with_the_nearest():
-    assert nearest("FIG5c", ["fig4a", "fig5c_start", "fig5c", "table1"])[0] == "fig5c"
-    assert nearest("fig2", ["fig2a", "fig2b", "fig2c", "fig2d", "fedcl_fig2"])[0] == "fedcl_fig2"
-    assert str(unknown_name("thing", "x", ["a", "b"])) == "unknown thing 'x': choose from a, b"
-    assert str(unknown_name("thing", "x", [])) == "unknown thing 'x': there is no thing"

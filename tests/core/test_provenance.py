@@ -1,7 +1,5 @@
 """A result is named by the code that computes it: comments and layout do not count, numbers do."""
 
-import json
-import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -12,10 +10,7 @@ import torch
 
 from fedrepro.config import registry
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError
-from fedrepro.experiments.resolve import CHOICES
 from support.code import change, forget
-from support.federation import config
 
 KINDS = ("partitions", "models", "algorithms")  # a module for each name; schedules and tasks have one for all
 
@@ -26,6 +21,12 @@ def digests():
         name: provenance.code_digest(("data.partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
         for name in ("fedavg", "fedprox")
     }
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """The digests of the package as it is."""
+    return digests()
 
 
 def test_digest_of_values():
@@ -47,8 +48,7 @@ def test_a_copy_has_the_same_digest_and_all_that_is_cached_can_be_cleared(packag
     assert not any(cache.cache_info().currsize for cache in caches)
 
 
-def test_comments_docstrings_and_layout_do_not_count(package):
-    before = digests()
+def test_comments_docstrings_and_layout_do_not_count(before, package):
     path = package / "algorithms" / "fedprox.py"
     change(path, "        squares = ", "        # a remark\n\n        squares = ")
     change(path, '"""FedProx: ', '"""Another docstring. ')
@@ -111,8 +111,7 @@ def test_the_version_of_python_does_not_count(tmp_path):
     ("cli/main.py", "train what is not finished", "train the rest", set()),
     ("data/datasets/digits.py", "8", "9", set()),
 ])  # fmt: skip
-def test_changed_code_counts_where_it_is_executed(file, old, new, changed, package):
-    before = digests()
+def test_changed_code_counts_where_it_is_executed(file, old, new, changed, before, package):
     change(package / file, old, new)
     after = digests()
     assert {name for name in before if before[name] != after[name]} == changed
@@ -127,15 +126,6 @@ def test_all_that_computes_counts_where_it_is_loaded():
     loaded = {module for module in done.stdout.split() if f"{module}.".startswith(tuple(f"{room}." for room in rooms))}
     counted = set(provenance.imported_modules(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
     assert len(loaded) > len(entries) and loaded <= counted
-
-
-def test_a_run_names_a_module_for_each_of_its_choices():
-    """But for its data, which count by their own checksum, and what every run imports."""
-    named = provenance.modules(config(algorithm={"name": "fedprox"}))
-    assert named == ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
-    assert {*KINDS, *registry.TABLES} == {f"{kind}s" for kind in CHOICES}
-    counted = provenance.imported_modules((provenance.ENTRY_MODULE,), provenance.PACKAGE, provenance.NOT_NUMERIC, ())
-    assert {registry.module_path(kind) for kind in registry.TABLES if kind != "datasets"} <= set(counted)
 
 
 PARTS = {name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")}
@@ -160,37 +150,6 @@ def test_code_of_partitions_and_data_sets_counts_where_it_is_executed(file, old,
     change(package / file, old, new)
     after = found()
     assert {name for name in before if before[name] != after[name]} == changed
-
-
-def test_report_digest(package):
-    """Of whatever makes artifacts from results, a remark included; a training is none of it. A heat map's counts its code."""
-    counted = ("report/verdicts/rules.py", "report/quantities/base.py", "report/figures/curves.py", "report/tables/base.py")
-    counted += ("core/formatting.py", "core/metrics.py", "data/source_label.py", "results.py")
-    counted += ("runs/gather.py", "runs/reasons.py", "runs/records.py")
-    counted += ("report/templates/_base.html.j2", "report/templates/filter.js")
-    maps = ("report/figures/_layout.py", "report/figures/_partition_heatmap.py")
-
-    def found() -> tuple[str, str]:
-        forget()
-        return provenance.report_digest(), provenance.heatmap_digest()
-
-    for file in (*counted, *maps, "training/run.py"):
-        before, path = found(), package / file
-        path.write_text(path.read_text(encoding="utf-8") + "\n# a remark\n", encoding="utf-8")
-        assert (found()[0] != before[0], found()[1] != before[1]) == (file in (*counted, *maps), False)
-        if path.suffix == ".py":
-            path.write_text(path.read_text(encoding="utf-8") + "MORE = 1\n", encoding="utf-8")
-            assert (found()[1] != before[1]) == (file in maps)
-
-
-def test_what_is_aside_is_named_in_full(package):
-    """Beside `core/files.py` there may be a `core/files_of_clients.py`, which computes."""
-    before = digests()
-    (package / "core" / "files_of_clients.py").write_text("FILES = 1\n", encoding="utf-8")
-    change(package / "core" / "rng.py", "import numpy", "from fedrepro.core import files_of_clients\nimport numpy")
-    between = digests()
-    change(package / "core" / "files_of_clients.py", "1", "2")
-    assert len({tuple(found.values()) for found in (before, between, digests())}) == 3
 
 
 @pytest.fixture
@@ -236,79 +195,3 @@ def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_pat
     (tmp_path / ".git" / "info" / "attributes").write_text("* export-ignore\n")
     forget()
     assert provenance.committed_digest(first, PROX) is None
-
-
-@pytest.mark.parametrize("checkout", ["none", "another's"])
-def test_without_a_checkout_the_environment_names_the_commit(checkout, package, git, tmp_path, monkeypatch):
-    if checkout == "none":
-        shutil.rmtree(tmp_path / ".git")
-    else:
-        git("rm", "-rq", "--cached", "fedrepro")
-    forget()
-    assert provenance.current_commit(PROX) == "abcdef0" and provenance.commit_date("abcdef0") is None
-    forget()
-    monkeypatch.setenv("FEDREPRO_COMMIT", "")
-    assert provenance.current_commit(PROX) == "unknown"
-    forget()
-    monkeypatch.setenv("FEDREPRO_COMMIT", "--output=precious")
-    with pytest.raises(UserError, match="FEDREPRO_COMMIT: '--output=precious' names no commit"):
-        provenance.environment(torch.device("cpu"), PROX)
-
-
-@pytest.mark.parametrize(
-    "commit", ["--output=precious", "HEAD", "-h", "", "ABCDEF0", "abcdef", "a" * 41, "abcdef0\n", "-dirty"]
-)
-def test_a_text_that_names_no_commit_is_no_option_of_git(commit, package, git, monkeypatch):
-    (package / "precious").write_text("mine")
-    monkeypatch.chdir(package)
-    assert not provenance.is_commit(commit)
-    assert provenance.committed_digest(commit, PROX) is None and provenance.commit_date(commit) is None
-    assert (package / "precious").read_text() == "mine" and sorted(package.glob("precious*")) == [package / "precious"]
-
-
-def test_a_signed_commit_where_git_shows_signatures(package, git, tmp_path, monkeypatch):
-    """`git show` then prints lines on the signature before what it is asked for."""
-    header, message = git("cat-file", "commit", "HEAD").split("\n\n", 1)
-    signature = "gpgsig -----BEGIN SSH SIGNATURE-----\n U1NIU0lH\n -----END SSH SIGNATURE-----"
-    (tmp_path / "object").write_text(f"{header}\n{signature}\n\n{message}\n")
-    git("reset", "--soft", git("hash-object", "-t", "commit", "-w", str(tmp_path / "object")))
-    (tmp_path / "gitconfig").write_text("[log]\n\tshowSignature = true\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    assert "ignature" in git("show", "--no-patch", "--format=%ct", "HEAD"), "the case does not show what it is about"
-    found = provenance.environment(torch.device("cpu"), PROX)
-    made = header.split("committer ")[1].split("> ")[1].split()[0]
-    assert found["commit"] == git("rev-parse", "--short=10", "HEAD")
-    assert datetime.fromisoformat(found["commit_date"]).timestamp() == int(made)
-
-
-def test_no_other_program_and_no_other_repository_is_asked(package, git, tmp_path, monkeypatch):
-    """A monitor that the configuration names, and what `git rebase --exec` and hooks set in the environment."""
-    git("config", "core.fsmonitor", f"touch {tmp_path / 'started'}")
-    commit = git("rev-parse", "--short=10", "HEAD")
-    other = tmp_path.parent / f"{tmp_path.name}-other"
-    subprocess.run(["git", "init", "-q", str(other)], check=True)
-    (tmp_path / "started").unlink(missing_ok=True)
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.setenv(name, str(other / ".git"))
-    forget()
-    assert provenance.current_commit(PROX) == commit and provenance.commit_date(commit)
-    assert not (tmp_path / "started").exists()
-
-
-def test_where_git_cannot_read_the_checkout_its_words_are_told(package, git, tmp_path, monkeypatch, caplog):
-    """As in a folder of another owner's; said once, and nothing is lost."""
-    (tmp_path / ".git" / "config").write_text("[core\n")
-    monkeypatch.delenv("FEDREPRO_COMMIT")
-    forget()
-    found = [provenance.environment(torch.device("cpu"), modules) for modules in (PROX, MMD)]
-    assert all((one["commit"], one["commit_date"]) == ("unknown", None) for one in found)
-    (line,) = caplog.messages
-    assert line.startswith("the commit that results come from is not recorded; git: fatal: bad config line 1 in file")
-    assert provenance.head_commit() == (None, line.split("git: ")[1])
-
-
-def test_environment():
-    found = provenance.environment(torch.device("cpu"), PROX)
-    assert found["commit_date"] == provenance.commit_date(found["commit"])
-    assert found["torch"] == torch.__version__ and found["device"] == "cpu" and found["cuda"] is None and found["hardware"]
-    assert json.loads(json.dumps(found)) == found

@@ -1,4 +1,3 @@
-import dataclasses
 import importlib
 import json
 import math
@@ -11,10 +10,9 @@ from support.checkout import ROOT
 sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the installed package
 
 from benchmarks import __main__ as command
-from benchmarks import contenders, processes, summary, table, workloads
+from benchmarks import processes, summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
-from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.data import datasets
 from fedrepro.runs.paths import Paths
@@ -67,19 +65,6 @@ def test_workloads_are_those_of_the_issue():
     assert all(workload.rounds - workload.warmup >= 3 for workload in read.values())
 
 
-def test_y2_is_fig_4d():
-    fig4d = strict_yaml.read(ROOT / "workflow/papers/fedmmd/experiments.yaml")["fig4d"]
-    ours = workloads.read()["Y2"].training
-    assert {key: value for key, value in ours.items() if key != "algorithm"} == {
-        key: value for key, value in fig4d.items() if key not in ("rounds", "series", "variants")
-    }
-
-
-def test_task_survives_the_command_line():
-    chosen = workloads.Task("ours", small().config(2), warmup=1, rank=1, processes=2)
-    assert workloads.Task.from_json(chosen.to_json()) == chosen
-
-
 def test_operations_by_hand():
     config = small(model={"name": "logistic"}).config(1)
     shape, _, test = datasets.extent("digits")
@@ -107,28 +92,6 @@ def test_two_processes_start_together_and_are_watched(data):
     measured = processes.measure([task("loader", data), task("loader", data)], sys.executable)
     assert [len(run["seconds"]) for run in measured["results"]] == [ROUNDS - 1] * 2
     assert measured["peak_bytes"] > 2**20
-
-
-def test_failed_child_says_why(data):
-    with pytest.raises(processes.ChildFailed, match="no plain loop for algorithm fedprox"):
-        processes.measure([task("loader", data, algorithm={"name": "fedprox", "mu": 0.1})], sys.executable)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("contender", contenders.PEERS)
-def test_peers_do_the_same_work(data, contender, count):
-    python = command.interpreter(command.PEERS)
-    if not python.exists():
-        pytest.skip("the peers are not installed: uv run python -m benchmarks --install-peers")
-    if contender == "jax" and count == 2:
-        pytest.skip("two processes of the JAX loop are two runs, not one shared by them")
-    tasks = [task(contender, data, batch_size=10)] * (count if contender == "pfl" else 1)
-    tasks = [dataclasses.replace(t, rank=rank, processes=count) for rank, t in enumerate(tasks)]
-    found = processes.measure(tasks, str(python))["results"]
-    assert sum(run["steps"] for run in found) == ROUNDS * 4 * 2
-    loader = ran(task("loader", data, batch_size=10))
-    assert found[0]["accuracy"]["0"] == pytest.approx(loader.accuracy[0])
-    assert abs(found[0]["accuracy"][str(ROUNDS)] - loader.accuracy[ROUNDS]) < 0.3
 
 
 WHEN = {"date": "2026-01-01", "commit": "abc"}
@@ -189,11 +152,6 @@ def test_numbers_of_the_table(result):
     assert summary.kernels(result, "Y1") == {"share": 0.6, "rate": 2e9}
 
 
-def test_kernels_take_a_share_of_the_time(data):
-    found = importlib.import_module("benchmarks.contenders.ours").kernels(task("ours", data))
-    assert 0.05 < found["share"] < 1 and found["rate"] > 1e6
-
-
 def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
     path = command.store(result, tmp_path)
     assert path.name == "cpu.json"
@@ -206,24 +164,3 @@ def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
     assert "the accuracies lie 10.0% apart" in page and "failed: no actor / none" in page
     assert "| cohort 50 | 0.1 |" in page and "60% of the processor time" in page
     assert "1 turn of every contender, 2026-01-01 at abc." in page and "Scans, 2026-01-01 at abc." in page
-
-
-def test_a_later_call_replaces_what_it_measures_again(result, tmp_path):
-    """And keeps the rest, where machine and versions are the same; the peers' versions where it runs no peer."""
-    command.store(result, tmp_path)
-    known = workloads.read()
-    fresh = result | {"kernels": [], "measurements": [], "scans": [], "versions": {"ours": {"torch": "2.13.0"}}}
-
-    def kept(names: list[str], parts: tuple[str, ...], **changes) -> list[int]:
-        words = ["--workloads", *names, "--contenders", "ours", "--parts", *parts]
-        new = fresh | changes | {"workloads": {name: summary.facts(known[name]) for name in names}}
-        found = command.add_earlier(new, command.settings(command.arguments(words)), tmp_path)
-        assert list(found["workloads"]) == list(
-            dict.fromkeys([*(["Y1"] if found["versions"] == result["versions"] else []), *names])
-        )
-        return [len(found["measurements"]), len(found["scans"])]
-
-    assert kept(["Y1"], ("scans",)) == [3, 0] and kept(["Y1"], ("comparisons",)) == [0, 1]
-    assert kept(["Y2"], ("comparisons", "scans")) == [3, 1]
-    assert kept(["Y1"], ("scans",), versions={"ours": {"torch": "2.14.0"}}) == [0, 0]
-    assert kept(["Y1"], ("scans",), hardware=result["hardware"] | {"cores": 4}) == [0, 0]

@@ -72,54 +72,6 @@ def test_runs_and_artifacts_persist(copy):
     assert (reports.def_path, reports.persist, reports.use_cache) == ("reports", True, False)
 
 
-def test_metrics_are_in_reach_of_git(copy):
-    """What DVC does not store and git ignores could not be compared with an earlier commit. Those of quick are not
-    committed, since another processor gets others, nor those of a scale of one's own."""
-    for scale in ("small", "paper", "quick", *OWN):
-        ignored = subprocess.run(["git", "check-ignore", "-q", f"reports/{scale}/metrics.json"]).returncode == 0
-        assert ignored == (scale not in ("small", "paper")), scale
-
-
-def test_metrics_that_git_ignores_are_shown(copy):
-    Path("reports/quick").mkdir(parents=True)
-    Path("reports/quick/metrics.json").write_text('{"fedmmd": {"fig4c": {"FedAvg": 0.5}}}')
-    with Repo(".") as repo:
-        found = repo.metrics.show()[""]["data"]
-    assert [name for name in found if "data" in found[name]] == ["reports/quick/metrics.json"]
-    assert found["reports/quick/metrics.json"]["data"] == {"fedmmd": {"fig4c": {"FedAvg": 0.5}}}
-
-
-def test_configuration(copy):
-    with Repo(".") as repo:
-        assert repo.config["core"]["analytics"] is False
-        assert repo.config["core"]["check_update"] is False
-        assert repo.config["cache"]["type"] == ["copy"]
-        assert repo.config["core"]["remote"] in repo.config["remote"]
-        assert {"data", "report"} < set(repo.status())
-    assert "url = ../" in Path(".dvc/config").read_text(encoding="utf-8")  # the same place for every clone beside this one
-
-
-@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning:dvc")
-def test_a_clone_that_only_reports_has_all_outputs(copy, monkeypatch):
-    """Nothing is trained there, so that Snakemake makes neither data nor partitions."""
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    change(lambda values: (shrink(values), values.update(report_only=True)))
-    with Repo(".") as repo:
-        repo.reproduce("data")
-    assert [list(Path("data", name).iterdir()) for name in ("prepared", "partitions")] == [[], []]
-
-
-def test_no_setting_becomes_part_of_a_command(copy):
-    """A shell runs commands, and DVC reads params.yaml before we check it."""
-    words = "touch found; true"
-    change(lambda values: values.update(scale=f"x; {words}", scales=values["scales"] | {f"x; {words}": {"like": "quick"}}))
-    change(lambda values: values["papers"].append(f"x; {words}"))
-    for name, stage in stages().items():
-        assert words not in str(stage.cmd) and words not in name
-    output = subprocess.run(["dvc", "repro", "-s", "-f", "report"], capture_output=True, text=True)
-    assert output.returncode != 0 and "a name consists of a to z" in output.stderr and not Path("found").exists()
-
-
 def test_no_setting_becomes_part_of_a_path(copy, tmp_path_factory):
     """DVC deletes outputs before it runs a command, and so before we check a setting."""
     precious = tmp_path_factory.mktemp("precious")
@@ -161,22 +113,6 @@ def test_a_changed_number_trains_one_run_and_deletes_none(copy, monkeypatch):
     shutil.rmtree(Path("results/runs"))
     assert main.main(["restore"]) == 0
     assert trained().keys() == second.keys()
-
-
-def test_a_paper_is_added_by_its_folder_and_its_name(copy):
-    """Targets, stages and what a stage depends on follow."""
-    folder = Path("workflow/papers/mine")
-    experiments = {"digits": pipeline.read(folder.with_name(PAPER) / "experiments.yaml")["fig4c"]}
-    pipeline.write(folder / "experiments.yaml", experiments)
-    pipeline.write(folder / "scales.yaml", {"quick": {"digits": SMALL}})
-    figure = {"title": "Digits", "experiment": "digits"}
-    pipeline.write(folder / "artifacts.yaml", {"title": "M", "reference": "M", "figures": {"fig1": figure}, "tables": {}})
-    pipeline.write(folder / "claims.yaml", {})
-    before = stages()
-    change(lambda values: values["papers"].append("mine"))
-    assert stages().keys() == before.keys() and all("workflow/papers" in map(str, stage.deps) for stage in stages().values())
-    code, output = pipeline.snakemake(copy, pipeline.environment(copy), "-n", "--cores", "1", "mine")
-    assert code == 0 and "train_mine_digits" in output and "artifacts_mine" in output
 
 
 def shrink(values: dict) -> None:

@@ -8,8 +8,6 @@ import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,14 +17,10 @@ import yaml
 from snakemake.common import NOTHING_TO_BE_DONE_MSG
 
 from fedrepro.cli import main
-from fedrepro.config.params import read_params
 from fedrepro.core import provenance
-from fedrepro.experiments import plan
-from fedrepro.runs.paths import Paths
 from support import pipeline
 from support.experiments import without_times
-from support.files import declare, mnist_files, write_all
-from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, TWIN, begun, environment, shrink
+from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, begun, environment, shrink
 
 MADE = shutil.ignore_patterns("results", "reports", ".snakemake", "logs", "mlflow.db", "mlartifacts")
 SHOWN = {"fig4a", "fig4d", "fig4d_code_net", "fig6", "fig4_rounds", "table1", "table2"}
@@ -88,28 +82,6 @@ def test_everything_is_made_then_nothing_is_left_to_do(project):
     assert "Nothing to be done" in snakemake(project, "--cores", "2")
 
 
-def test_a_file_that_aliases_make_large_is_refused_at_once(project, tmp_path):
-    """Before Snakemake's own reader walks through it."""
-    other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=MADE)
-    lists = ["&a0 [" + "1, " * 9 + "]", *(f"&a{level} [" + f"*a{level - 1}, " * 9 + "]" for level in range(1, 9))]
-    with (other / "params.yaml").open("a", encoding="utf-8") as file:
-        file.write(f"more: [{', '.join(lists)}]\n")
-    code, output = pipeline.snakemake(other, environment(other), "-n", seconds=60)
-    assert code and "*a0 repeats text from elsewhere; write it out" in output
-
-
-def test_a_python_that_snakemake_cannot_start_is_refused(project, tmp_path):
-    python = tmp_path / "a b" / "python"
-    python.parent.mkdir()
-    python.symlink_to(sys.executable)
-    path = os.pathsep.join([str(project / "src"), *filter(None, sys.path)])
-    found = environment(project) | {"PYTHONPATH": path}
-    started = [python, "-m", "snakemake", "-n"]
-    ended = subprocess.run(started, cwd=project, env=found, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert ended.returncode and f"{python}: Snakemake cannot start scripts with a Python whose path has a ' '" in ended.stdout
-
-
 @pytest.mark.parametrize("option", ["-n", "--summary", "--dag", "--unlock"])
 def test_only_jobs_ask_a_mirror_or_a_gpu(option, project, tmp_path):
     """A cluster's login node plans for GPUs that it has not: where CUDA is started here, that ends in an error."""
@@ -123,34 +95,6 @@ def test_only_jobs_ask_a_mirror_or_a_gpu(option, project, tmp_path):
         with pytest.raises(BlockingIOError):
             server.accept()
     assert not (other / "data").exists()
-
-
-def test_who_asks_for_one_figure_gets_no_data_of_another(project, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(project, other)
-    shrink(other, others={"fig4a": TINY | {"dataset": "mnist"}})
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        mirror = f"data_mirror=http://127.0.0.1:{server.getsockname()[1]}"
-        snakemake(other, "--cores", "all", "fig4d", "--config", mirror)
-        server.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            server.accept()
-    assert not (other / "data/raw/mnist").exists()
-
-
-def test_one_command_plans_with_a_mirrors_copy(project, tmp_path, monkeypatch):
-    """Its partitions are named after that copy."""
-    other = tmp_path / "other"
-    fresh(project, other)
-    shrink(other, dataset="mnist")
-    write_all(tmp_path / "mirror" / "mnist", mnist_files(200, 40))
-    declare(tmp_path / "mirror")
-    snakemake(other, "--cores", "2", "data", "--config", f"data_mirror={tmp_path / 'mirror'}")
-    monkeypatch.chdir(other)
-    runs = plan.unique_runs(plan.all_experiments(plan.plan_experiments(read_params(), Paths())))
-    meta = json.loads((Paths().prepared("mnist") / "meta.json").read_text(encoding="utf-8"))
-    assert {run.data for run in runs} == {meta["identity"]} and not meta["official"]
-    assert set(Path("data/partitions").glob("*.npz")) == {Paths().partition(run.config, run.data) for run in runs}
 
 
 def test_no_target_undoes_another(project, tmp_path):
@@ -171,22 +115,6 @@ def test_no_target_undoes_another(project, tmp_path):
         snakemake(other, "--cores", "2", second)
         assert_nothing_to_do()
     assert "--rerun-triggers: without params" in snakemake(other, "-n", "--rerun-triggers", "mtime", fails=True)
-
-
-def test_snakemakes_own_report_shows_every_artifact(project, tmp_path):
-    page = tmp_path / "report.html"
-    snakemake(project, "--report", str(page))
-    text = page.read_text(encoding="utf-8")
-    results, categories = (
-        json.loads(re.search(rf'<script id="{name}">\s*var {name} = (.*?);?\s*</script>', text, re.DOTALL)[1])
-        for name in ("results", "categories")
-    )
-    [(title, groups)] = categories.items()
-    assert title == "FedMMD and FedFusion" and sorted(groups) == ["Figures", "Tables"]
-    looked_at = [*project.glob("reports/quick/*/figures/*.png"), *project.glob("reports/quick/*/tables/*.csv")]
-    assert {path.stem for path in looked_at} >= {"fig4d", "fig4_rounds"}
-    assert sorted(results) == sorted(str(path.relative_to(project)) for path in looked_at)
-    assert sorted(path for group in groups.values() for path in group) == sorted(results)
 
 
 def test_the_executed_notebook_shows_the_panel(project):
@@ -276,18 +204,6 @@ def test_code_that_is_edited_after_the_plan_trains_nothing_under_the_old_name(pr
     assert without and trained() == without | {"l2"} != without
 
 
-def test_one_job_draws_the_partitions_of_a_data_set_and_leaves_those_that_are_there(project, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(project, other, ignore=MADE)
-    there = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}  # a file written anew is another
-    shrink(other, seeds=[0, 1, 2])
-    output = snakemake(other, "--cores", "1", "data")
-    assert len(re.findall("^localrule partition_", output, re.MULTILINE)) == 1
-    found = {path: path.stat().st_ino for path in (other / "data" / "partitions").iterdir()}
-    assert len(there) == 2 and len(found) == 6 and there.items() <= found.items()
-    assert "Nothing to be done" in snakemake(other, "-n", "data")
-
-
 def test_a_changed_target_redraws_the_paper_and_a_lost_file_is_made_again(project, tmp_path):
     project = shutil.copytree(project, tmp_path / "other")
     path, folder = project / PAPERS / PAPER / "artifacts.yaml", project / "reports/quick" / PAPER
@@ -314,53 +230,6 @@ def test_a_clone_makes_committed_artifacts_anew(project, tmp_path):
     shutil.copytree(project, clone, ignore=shutil.ignore_patterns(".snakemake"))
     shutil.rmtree(clone / "reports/quick" / PAPER / "data")
     assert f"artifacts_{PAPER}" in snakemake(clone, "-n", PAPER)
-
-
-SECOND = {
-    "title": "A twin",
-    "reference": "nobody",
-    "figures": {"fig4d": {"title": "The twin's", "experiment": "fig4d"}},
-    "tables": {"table1": {"title": "The twin's", "kind": "convergence", "panels": ["fig4d"], "last": 1}},
-    "claims": {
-        "4d-reduction": {
-            "text": "t", "source": "s", "experiment": "fig4d", "reported": 0.5, "tolerance": 0,
-            "quantity": {"kind": "value", "series": "FedAvg", "last": 1},
-        }
-    },
-}  # fmt: skip
-
-
-def test_two_papers_may_use_the_same_names(project, tmp_path):
-    """Artifacts, claims and experiments of the same names: files, targets and addresses on the page are each paper's own."""
-    other = tmp_path / "other"
-    shutil.copytree(project, other)
-    twin = TINY | {"partition": {"name": "iid", "clients": 2}, "model": {"name": "mnist_cnn", "width": 0.1}, "batch_size": 20}
-    twin |= {"clients_per_round": 2, "local_epochs": 1, "lr": 0.1, "series": {"FedAvg": {"name": "fedavg"}}}
-    shrink(other, twin={"fig4d": twin})
-    pipeline.write(other / PAPERS / TWIN / "artifacts.yaml", {key: own for key, own in SECOND.items() if key != "claims"})
-    pipeline.write(other / PAPERS / TWIN / "claims.yaml", SECOND["claims"])
-    before = len(summaries(other))
-    assert "train_twin" in snakemake(other, "--cores", "2", "twin_fig4d") and len(summaries(other)) == before + 1
-    assert "fig4d" in snakemake(other, "-n", "fig4d", fails=True)
-    assert "train_twin" not in snakemake(other, "-n", f"{PAPER}_fig4d", "fig4a")
-    snakemake(other, "--cores", "2", "reports/quick/index.html")
-    figures = [other / "reports/quick" / paper / "figures/fig4d.csv" for paper in (PAPER, TWIN)]
-    assert figures[0].read_text() != figures[1].read_text()
-    for paper in ("", PAPER, TWIN):
-        page = (other / "reports/quick" / paper / "index.html").read_text(encoding="utf-8")
-        ids = re.findall(r'\bid="([^"]+)"', page)
-        assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-        names = ("fig4d", "table1") if paper else (PAPER, TWIN, f"{PAPER}-fig4d", f"{TWIN}-fig4d")
-        assert set(names) <= set(ids)
-    text = (other / "reports/quick/report.tex").read_text(encoding="utf-8")
-    labels = re.findall(r"\\label{([^}]+)}", text)
-    assert len(labels) == len(set(labels)) and {f"fig:{PAPER}-quick-fig4d", "fig:twin-quick-fig4d"} <= set(labels)
-    params = pipeline.read(other / "params.yaml")
-    params["scales"]["quick"]["on_request"] = [TWIN]
-    pipeline.write(other / "params.yaml", params)
-    assert "rule notebook" in snakemake(other, "-n", "reports/quick/notebooks/twin_fig4d.ipynb")
-    message = snakemake(other, "-n", "reports/quick/notebooks/twin_fig4x.ipynb", fails=True)
-    assert "Traceback" not in message and "MissingRuleException" in message
 
 
 def test_new_clients_are_followed_after_the_runs_that_they_need(project, tmp_path):
@@ -408,25 +277,6 @@ def test_killed_and_called_again_it_ends_the_same(project, tmp_path, monkeypatch
         assert (run / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes(), run.name
 
 
-@pytest.mark.parametrize(
-    ("script", "target", "made"),
-    (("partition", "data", "data/partitions/*.npz"), ("artifacts", PAPER, f"reports/quick/{PAPER}/figures/fig4d.png")),
-)
-def test_killed_when_its_files_are_written_it_goes_on(project, tmp_path, script, target, made):
-    """Snakemake distrusts the files of a job that it did not see end: the same command makes them again."""
-    folder = profiled(project, tmp_path / "killed", shutil.ignore_patterns("reports", ".snakemake", "logs"))
-    path = folder / f"workflow/scripts/{script}.py"
-    kill = "import os, signal\nif not Path('killed').exists():\n    Path('killed').touch()\n    os.killpg(0, signal.SIGKILL)\n"
-    path.write_text(path.read_text(encoding="utf-8") + kill, encoding="utf-8")
-    for there in folder.glob(made):  # drawn for the project
-        there.unlink()
-    assert begun(folder, "--cores", "1", target).wait(120) == -signal.SIGKILL
-    assert (folder / "killed").exists()
-    snakemake(folder, "--unlock")
-    snakemake(folder, "--cores", "1", target)
-    assert list(folder.glob(made)) and "Nothing to be done" in snakemake(folder, "-n", target)
-
-
 def test_a_node_does_the_job_that_it_was_given(project, tmp_path):
     """As a cluster's executor calls it there: the main process packed three runs into two jobs, one of them is over by now."""
     folder = tmp_path / "node"
@@ -441,15 +291,6 @@ def test_a_node_does_the_job_that_it_was_given(project, tmp_path):
     assert summaries(folder).keys() == {Path(over).parent.name for over in (one, two)}
     (folder / one).unlink()  # as Snakemake does if another run of its job fails
     assert f"train_{name}" not in snakemake(folder, "-n", "--cores", "2", "train") and (folder / one).exists()
-
-
-def test_a_mistake_in_the_settings_is_one_clear_message(project, tmp_path):
-    folder = tmp_path / "mistaken"
-    shutil.copytree(project, folder, ignore=MADE)
-    shrink(folder, rounds=-3)
-    message = snakemake(folder, "-n", fails=True)
-    assert f"{PAPERS}/{PAPER}/scales.yaml: quick.fig4d" in message and "rounds" in message and "-3" in message
-    assert "Traceback" not in message
 
 
 def test_a_cluster_gets_what_trains_and_nothing_else():

@@ -91,7 +91,7 @@ class Watched:
 
 
 def tried(settings: dict, shape: tuple[int, int, int], executor: str) -> dict:
-    """`wrong`: see `Notes`. `step`: launches of the first step, `training`: of all, with the batches; `nodes` of all graphs."""
+    """`wrong`: see `Notes`. `step`: launches of the first step; `nodes` of all graphs."""
     run, dataset = config(**(SMALL | settings)), images(train=60, shape=shape)
     federation = Federation(run, dataset, partition(run, dataset), pick_device("cuda"), executor)
     state, _ = federation.start()
@@ -106,7 +106,7 @@ def tried(settings: dict, shape: tuple[int, int, int], executor: str) -> dict:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     wrong = [line for line in first.wrong if not line.startswith("wait")] + second.wrong
-    return {"wrong": wrong, "step": second.launches(*step.places[0]), "training": second.launches(), "nodes": first.nodes}
+    return {"wrong": wrong, "step": second.launches(*step.places[0]), "nodes": first.nodes}
 
 
 def main() -> None:

@@ -167,51 +167,6 @@ def test_the_keyboard_reaches_the_filter(visit):
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_from_the_opening_to_whose_run_and_which_command(visit):
-    """The reader's walk: words, then two clicks."""
-    page = visit("index.html")
-    page.get_by_label("Find a claim").fill("FedMMD & conv saves 64")
-    page.locator("#fedmmd").get_by_role("link", name=SAVES.replace(" %", "\xa0%")).click()
-    row = page.locator("#claim-c0")
-    row.wait_for()
-    assert row.evaluate("(one) => { const box = one.getBoundingClientRect(); return 0 < box.top && box.bottom < innerHeight; }")
-    section = page.locator("#fig1a")
-    section.locator(".made > summary").click()
-    command = "uv run snakemake --cores 2 fedmmd_fig1a --config scale=paper report_only=true"
-    assert section.locator(".command").first.inner_text() == command
-    row.get_by_role("link").click()
-    assert page.locator("#runs-first").evaluate("(one) => Math.abs(one.getBoundingClientRect().top) < innerHeight / 2")
-    assert page.get_by_role("link", name="mnist-fedfusion-s0-0123456789abcdef").is_visible()
-
-
-def test_what_is_folded_opens_for_an_address(visit):
-    page = visit("fedmmd/index.html")
-    assert not page.locator("#claim-c1").is_visible()
-    page = visit("fedmmd/index.html#claim-c1")
-    page.locator("#claim-c1").wait_for()
-    assert page.locator("#claim-c1").is_visible()
-
-
-def test_what_we_ask_is_found_apart(visit):
-    page = visit("index.html")
-    page.get_by_role("link", name=f"{PAPERS['fedmmd']}: asked by us").click()
-    page.wait_for_selector("#the-filter button[data-by=us][aria-pressed=true]")
-    assert page.locator(SHOWN).count() == 4
-    page.locator("#the-filter button[data-by=us]").click()
-    page.locator("#the-filter button[data-by='the paper']").click()
-    assert page.locator(SHOWN).count() == 61
-
-
-def test_printed_it_is_text_and_figures(visit, tmp_path):
-    page = visit("fedmmd/index.html", scheme="dark")
-    page.emulate_media(media="print")
-    for selector in (".contents", "#the-filter", ".papers"):
-        assert not page.locator(selector).is_visible()
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate(PALE) == []
-    assert len(page.pdf(path=tmp_path / "page.pdf", format="A4")) > 20_000
-
-
 def test_the_address_holds_the_filter(visit):
     page = visit("fedmmd/index.html")
     page.get_by_label("Find a claim").fill("claim 1")
@@ -279,16 +234,6 @@ def test_the_chart_tells_the_values_of_a_round(visit):
     assert shown == {label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]}
 
 
-def test_a_link_to_a_hidden_claim_ends_the_filter(visit):
-    page = visit("fedmmd/index.html")
-    claim = page.locator("[data-for]").first.get_attribute("id")
-    page.get_by_label("Find a claim").fill("no claim has these words")
-    assert page.locator(SHOWN).count() == 0
-    page.evaluate("hash => (location.hash = hash)", claim)
-    page.locator(f"#{claim}").wait_for(state="visible")
-    assert page.get_by_label("Find a claim").input_value() == ""
-
-
 def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
     page = visit("fedmmd/index.html")
     chart = explore(page)
@@ -303,27 +248,6 @@ def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
     assert lines.count() == 3 + 6 and chart.locator(".plot svg.marks .mark-area path").count() == 0
     page.locator("#fig1a .explore").click()
     assert not chart.is_visible()
-
-
-def test_another_scale_is_drawn_over_a_chart_and_rounds_are_cut(visit):
-    page = visit("fedmmd/index.html", scheme="dark")
-    chart = explore(page)
-    assert chart.locator('[name="other"] [value="paper|first"]').count() == 0  # the chart itself
-    chart.get_by_label("Compare with").select_option("small|first")
-    round, shown = values(page, 0.62)
-    assert len(shown) == 7 and shown[f"{LABELS[0]} (First, scale small)"] == shown[LABELS[0]] == expected(LABELS[0], round)
-    strip = chart.locator(".plot svg.marks .concat_1_group .background").first
-    strip.scroll_into_view_if_needed()
-    strip = strip.bounding_box()
-    page.mouse.move(strip["x"] + 0.52 * strip["width"], strip["y"] + 9)
-    page.mouse.down()
-    page.mouse.move(strip["x"] + 0.98 * strip["width"], strip["y"] + 9, steps=3)
-    page.mouse.up()
-    assert values(page, 0.02)[0] == 11 and values(page, 0.98)[0] == 19
-    chart.get_by_label("logarithmic rounds").check()
-    chart.locator(".plot svg.marks").wait_for()
-    assert values(page, 0.02)[0] == 1 and values(page, 0.45)[0] == 4
-    assert page.evaluate(PALE) == []
 
 
 def test_without_scripts_all_is_there_but_the_charts(visit):

@@ -4,12 +4,10 @@ import json
 import re
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from fedrepro.report.documents import findings
-from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.checkout import ROOT
@@ -67,12 +65,6 @@ def test_every_headline_has_an_answer_or_says_that_it_is_not_run(reports):
     assert [one.is_difference for one in found] == [True] * 5 + [False]
 
 
-def test_every_verdict_on_what_was_tested_has_an_answer():
-    untested = {Status.NOT_RUN, Status.NOT_COMPARED}
-    answered = [status for statuses in findings.ANSWERS.values() for status in statuses]
-    assert sorted(answered) == sorted(set(Status) - untested)
-
-
 def test_the_page_shows_all_and_is_the_same_each_time(reports):
     def write() -> dict[str, bytes]:
         findings.write_findings(reports, {"p": Spec}, ["paper", "small", "absent"])
@@ -88,26 +80,6 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
         and "5 claims of the abstracts" in page
         and "Answers so far: 4, of which 0" in page
     )
-
-
-def test_a_question_about_every_series_is_answered_from_the_verdicts(reports):
-    claims = {key: SimpleNamespace(artifact="t", quantity=SimpleNamespace(series=f"Fed{key.upper()}")) for key in "abcdef"}
-    tables = {
-        "t": SimpleNamespace(kind="convergence", name="MNIST"),
-        "r": SimpleNamespace(kind="ranks", title="Which?", baseline="FedAvg"),
-    }
-    ranks = "series,mean_rank\nFedA,4.5\nFedAvg,4.25\nFedB,1.125\nFedC,3\nFedD,2\n"
-    (reports / "small/p/tables/r.csv").write_text(ranks, encoding="utf-8")
-    spec = SimpleNamespace(question="Which end above FedAvg?", claims=claims, tables=tables, is_tuned=True)
-    [paper, small] = findings.answer_questions(reports, {"p": spec, "q": Spec}, ["paper", "small"])
-    shown = {answer: [(series, one.difference) for series, one in found] for answer, found in paper.findings.items()}
-    assert shown == {"yes": [], "no": [("FedA", "+2.86 ± 0.56")], "not shown": []}
-    assert (small.name, small.scale, small.address) == ("MNIST", "small", "small/p/index.html#t")
-    assert [(series, one.significant) for series, one in small.findings["yes"]] == [("FedF", False), ("FedB", True)]
-    assert [series for series, _ in small.findings["not shown"]] == ["FedA", "FedD"]
-    [best] = findings.best_ranks(reports, {"p": spec, "q": Spec}, ["paper", "small"])
-    ranked = "FedB 1.12, FedD 2.00, FedC 3.00, FedAvg 4.25."  # as in the table
-    assert best == f"Which? Mean ranks at scale small, the best three of 5 and FedAvg: {ranked}"
 
 
 def test_the_committed_page_follows_from_the_verdicts(tmp_path):

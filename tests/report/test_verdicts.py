@@ -2,15 +2,13 @@
 
 import json
 import math
-import subprocess
-import sys
 
 import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.report import artifacts, quantities
 from fedrepro.report import paper as spec
+from fedrepro.report import quantities
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import DisplayOptions
 from fedrepro.report.reasons import ReasonKind
@@ -18,7 +16,7 @@ from fedrepro.report.statistics import estimate, holm
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.decide import Verdict, decide
-from fedrepro.report.verdicts.rules import NO_CLAIM, RULES, Status
+from fedrepro.report.verdicts.rules import Status
 from support.results import OFFICIAL, arrives, ends, made, unfinished, waits
 from support.tables import OWN, SPEC, own, read
 
@@ -86,7 +84,7 @@ def test_savings_of_two_experiments():
     assert larger.status == REPRODUCED and larger.ours.mean == pytest.approx((0.5 + 0.5 + 0.45) / 3 - 0.2)
     late = made({"FedMMD": seeds([8, 8, None]), "FedAvg": seeds([10, 10, 10])})
     assert verdict(cell, **here, reported="larger", others=[late]).status == UNDECIDED
-    with pytest.raises(UserError, match="reported: expected 'larger' for a quantity"):
+    with pytest.raises(UserError, match="reported: .*'larger'"):
         claim(cell | {"series": "FedMMD", "baseline": "FedAvg"}, reported=0.5)
     other = made({"FedMMD": {0: arrives(8), 2: arrives(8)}, "FedAvg": {0: arrives(10), 2: arrives(10)}})
     unpaired = verdict(cell, seeds([10, 10]), seeds([20, 20]), reported="larger", others=[other])
@@ -126,18 +124,6 @@ def test_reduction(method, baseline, full, direction, why):
     for compare, status in (("full", full), ("direction", direction)):
         found = verdict(SAVING, seeds(method), seeds(baseline), compare=compare, **HALF)
         assert found.status == status and (why is None or why in whys(found)), compare
-
-
-def test_the_sentences_of_a_verdict():
-    """The one place that holds them: of a number, and of seeds that do not arrive."""
-    found = verdict(SAVING, seeds((10, 9, 11)), seeds((20, 20, 20)), because="it is so", **HALF)
-    assert (found.our_value, found.reported) == ("50.0 ± 12.4 % (n = 3)", "50.0 %")  # 4.303 x 5 / sqrt 3
-    assert found.tolerance == "10.0 points: it is so"
-    assert found.why == "0.0 points from the reported value, 10.0 points allowed"
-    late = verdict(SAVING, seeds((5, 7, 6)), seeds((None, 8, None)), **HALF)
-    assert late.our_value == "FedMMD: 3 of 3 seeds (round 5, 7, 6); FedAvg: 1 of 3 seeds (round 8)"
-    missed = "FedAvg does not reach 90 % within 20 rounds; FedMMD does at"
-    assert late.why == f"seed 0: {missed} 5; seed 2: {missed} 6"
 
 
 @pytest.mark.parametrize("compare", ["full", "direction"])
@@ -501,16 +487,6 @@ def test_a_tolerance_is_told_in_full(tolerance, told):
     assert found.tolerance == f"{told} points: b" and found.reasons[0].values["allowed"] == f"{told} points"
 
 
-def test_a_mean_of_rounds_is_told_as_one():
-    cell = {"kind": "difference", "round": 10, "smooth": 3, "series": "FedMMD", "baseline": "FedAvg"}
-    stated = claim(cell, scales={"small": {"round": 5}}, reported=0.1)
-    found = made({"FedMMD": seeds((0.9,), ends), "FedAvg": seeds((0.8,), ends)}, "direction")
-    text = "as the mean of what was measured in the 3 rounds up to round 5"
-    likes = {"scale": "mine", "scale_like": ["small"]}
-    for changes, asked in (({}, text), ({"scale": "mine"}, ""), (likes, text)):
-        assert decide("key", stated, Results(found.note | changes, found.rows), "test_accuracy").condition == asked
-
-
 @pytest.mark.parametrize(("cell", "curves", "reported", "compares", "needed"), [
     (ROUNDS, [{0: ends(0.5, 8)}], 10, ["full"], 12),
     (ROUNDS, [{0: ends(0.5, 20), 1: ends(0.5, 8)}], 10, ["full"], 12),  # the shortest
@@ -656,9 +632,7 @@ def calibrated(tmp_path, **tried) -> spec.Paper:
 
 def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     """Whoever adds a claim need not think of it; and settings tried against one curve have to say what they chose."""
-    with pytest.raises(
-        UserError, match="experiments.second: calibrated_on: say which settings were chosen by the paper's c:none"
-    ):
+    with pytest.raises(UserError, match="experiments.second: calibrated_on: .*c:none"):
         calibrated(tmp_path)
     paper = calibrated(tmp_path, calibrated_on="the rate")
     claim = paper.claims["saves"]
@@ -669,73 +643,13 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
     tried = {"first": ONCE | {"calibrated_on": "the network"}, "second": TRIED | {"calibrated_on": "the rate"}}
     both = read(tmp_path, changed() | DIGITISED | {"experiments": tried}).calibrations_of(claim)["FedAvg"]
     assert "the network (first)" in both and "the rate (second)" in both  # neither takes the other's place
-    with pytest.raises(UserError, match="artifacts.yaml: curves_from: missing"):
+    with pytest.raises(UserError, match="artifacts.yaml: curves_from: "):
         read(tmp_path, changed() | {"experiments": tried})
     same = [spec.spec_digest(one) for one in (paper, denied)]
     assert same[0] != same[1]
 
 
 # ---- what is written
-
-
-def test_every_number_has_a_tolerance_and_every_tolerance_its_reason(tmp_path):
-    lacking = changed()
-    del lacking["claims"]["saves"]["tolerance"]
-    with pytest.raises(UserError, match="p/claims.yaml: saves: tolerance: missing. Say how far"):
-        read(tmp_path, lacking)
-    with pytest.raises(UserError, match="p/claims.yaml: saves: because: a tolerance needs its reason"):
-        read(tmp_path, changed(tolerance=0.1))
-    assert read(tmp_path, changed(tolerance=0.1, because="why not"))
-
-
-def test_where_a_claim_stands(tmp_path):
-    paper = read(tmp_path, changed())
-    assert paper.artifact_of(paper.claims["saves"]) == "a"  # the first that shows its experiment
-    paper = read(tmp_path, changed(artifact="table2"))
-    assert paper.artifact_of(paper.claims["saves"]) == "table2"
-    for artifact in ("b", "nothing", "verdicts"):  # b shows the other experiment
-        with pytest.raises(UserError, match=f"saves: artifact: {artifact} has to show first"):
-            read(tmp_path, changed(artifact=artifact))
-    with pytest.raises(UserError, match="saves: artifact: any figure or table has to show first"):
-        read(tmp_path, changed() | {"figures": {}, "tables": {}})
-
-
-@pytest.fixture
-def written(tmp_path):
-    """The verdicts' files at a scale."""
-
-    def write(compare: str):
-        paper = read(tmp_path, changed(tolerance=0.1, because="why not", note="n"))
-        found = made({"conv": seeds((5, 5)), "FedAvg": seeds((10, 10))}, compare)
-        rows = [row | {"personal_accuracy": row["test_accuracy"]} for row in found.rows]
-        results = spec.paper_data(paper, {"first": Results(found.note, rows)}, {})
-        artifacts.write_verdicts(paper, "verdicts", results, tmp_path)
-        return tmp_path
-
-    return write
-
-
-def test_files(written):
-    folder = written("full")
-    [record] = summary.read_verdicts(folder)
-    assert list(record) == list(artifacts.VERDICT_FIELDS)
-    told = {
-        "verdict": "reproduced",
-        "experiment": "first",
-        "artifact": "a",
-        "tolerance": "10.0 points: why not",
-        "key": "saves",
-    }
-    assert told.items() <= record.items() and record["ours"] == "50.0 ± 0.0 % (n = 2)"
-    numbers = {"mean": 0.5, "half_width": 0.0, "seeds": 2, "p": None, "p_holm": None, "reported_number": 0.5}
-    assert numbers.items() <= record.items() and record["seeds_needed"] == 2
-    assert (record["by"], record["note"]) == ("the paper", "n") and record["registered"].startswith("unknown: ")
-
-
-def test_no_rows_at_a_scale_that_is_not_compared(written):
-    folder = written("none")
-    assert summary.read_verdicts(folder) == []
-    assert (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8") == f"{NO_CLAIM}\n"
 
 
 def test_tallies(tmp_path):
@@ -747,17 +661,6 @@ def test_tallies(tmp_path):
     assert summary.summary(own) == "asked by us: 1 undecided" and summary.summary([]) == "no verdicts"
     assert summary.claimed_by(records + own, summary.US) == own
     assert summary.read_verdicts(tmp_path) == [] and summary.format_counts({}) == "no verdicts"
-
-
-def test_every_status_has_a_rule():
-    assert list(RULES) == list(Status)
-
-
-def test_tallies_are_light():
-    code = "import sys; from fedrepro.report.verdicts import summary\n"
-    code += "print({'torch', 'matplotlib', 'pandas', 'numpy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
 
 
 def test_a_sign_that_changes_on_the_way_is_not_asked_of_shorter_runs():
@@ -787,31 +690,6 @@ def test_how_often_the_papers_own_curves_have_a_claimed_sign(tmp_path):
     assert held(ends, "higher") is None
 
 
-def test_what_the_papers_own_curves_say_of_orders_differences_and_losses():
-    """`none` ends at 70, `conv` at 60: ten points, of which the claim may differ by its tolerance."""
-    curves = {"5:conv": [(1, 0.4), (2, 0.6)], "5:none": [(1, 0.3), (2, 0.7)]}
-    shown = DisplayOptions(reported={"conv": "5:conv", "none": "5:none"})
-
-    def told(kind: str, reported: float | str, shown: DisplayOptions = shown, tolerance: float = 0, **options) -> str:
-        stated = claim({"kind": kind, "last": 1} | options, because="b", reported=reported, tolerance=tolerance)
-        other = shown.model_copy(update={"reported": {label: f"other {key}" for label, key in shown.reported.items()}})
-        return paper_curves.contradiction({"f": shown, "other": other}, stated, curves)
-
-    assert told("difference", "higher", series="none", baseline="conv") == ""
-    assert told("difference", "higher", series="conv", baseline="none") == "-10.00 points"
-    assert told("difference", 0.15, series="none", baseline="conv", tolerance=0.05) == ""
-    assert told("difference", 0.15, series="none", baseline="conv", tolerance=0.04) == "+10.0 points"
-    order = {"series": "conv", "baseline": "none"}
-    assert told("difference", "no lower", slack=0.15, **order) == ""
-    assert told("difference", "no lower", slack=0.05, **order) == "-10.00 points"
-    wider = {"5:conv": [(1, 0.4), (2, 0.5)], "5:none": [(1, 0.3), (2, 0.9)]}  # in `other`, 40 points apart
-    curves |= {f"other {key}": curve for key, curve in wider.items()}
-    assert told("difference", 0.25, **order | {"series": "none", "baseline": "conv"}, also=["other"]) == ""  # 10 and 40 points
-    assert told("difference", "larger", **order | {"series": "none", "baseline": "conv"}, than="other") == "-30.00 points"
-    losses = shown.model_copy(update={"measure": "test_loss"})
-    assert told("value", 0.6, losses, series="conv") == "" and told("value", 0.5, losses, series="conv") == "0.600 nats"
-
-
 def test_a_scale_that_cannot_speak_of_a_claim_says_why():
     stated = {"reported": 0.09, "not_testable_at": {"small": "one round only"}}
     method, baseline = seeds((0.59, 0.591), ends), seeds((0.5, 0.5), ends)
@@ -833,7 +711,7 @@ def test_a_precise_difference_below_the_least_contradicts_a_headline():
         method = seeds((0.5 + lead - 0.012, 0.5 + lead, 0.5 + lead + 0.012), ends)
         found = verdict(LAST, method, baseline, "direction", least=least, **stated)
         assert found.status == status and kind in whys(found), (lead, found)
-    with pytest.raises(UserError, match="least: a part of a reported number above 0"):
+    with pytest.raises(UserError, match="least: "):
         claim({"kind": "difference", "series": "FedMMD", "baseline": "FedAvg", **LAST}, least=0.1, **stated)
 
 
@@ -849,24 +727,6 @@ def test_what_of_the_verdicts_would_be_chance(ps, counts):
     records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3, "registered": ""} for place, p in enumerate(ps)]
     assert summary.count_tests(records) == summary.count_tests([*records, *records[:1]]) == counts
     assert bool(summary.multiple_testing_note(records)) == (counts[0] > 0)
-
-
-def test_the_sentence_on_chance():
-    record = {"p": 0.3, "mean": 0.1, "half_width": 1.0, "seeds": 3, "verdict": "undecided", "seeds_needed": 3}
-    record |= {"registered": "registered in 0123456789, before its first run"}
-    other = [
-        record | {"seeds_needed": 4},
-        record | {"seeds_needed": None},
-        record | {"verdict": "partly", "registered": "listed after 3 of 3 runs"},
-    ]
-    assert summary.multiple_testing_note([record, *other]) == (
-        "Differences over seeds tested against zero: 1; "
-        "intervals that exclude zero: 0 (expected by chance alone: at most 0.1); "
-        "of these significant after correction for the number of tests (Holm, 5 %): 0; "
-        "claims on them registered before their first run: 3; "
-        "undecided differences whose size the paper reports: 2; "
-        "of these with enough seeds to detect a difference of that size in 80 % of tries: 1"
-    )
 
 
 def test_an_undecided_difference_says_how_many_seeds_would_show_it():

@@ -68,12 +68,6 @@ def test_gather_what_is_skipped(tmp_path):
     assert found.missing_reason == reason and found.rows == [] and found.runs() == []
 
 
-def test_what_earlier_code_gathered_has_a_sentence_alone(tmp_path):
-    gather.gather(ResultSources(NOTE | {"skipped": "1 of 2 runs is not finished", "series": {}}, {}), tmp_path)
-    found = load(tmp_path, "fig").missing_reason
-    assert found.kind == MissingKind.UNKNOWN and str(found) == "1 of 2 runs is not finished"
-
-
 SENTENCES = {
     MissingReason(MissingKind.LEFT_OUT, "no time"): "no time",
     MissingReason(MissingKind.DATA_MISSING, "unpack it"): "data not available: unpack it",
@@ -93,7 +87,6 @@ SENTENCES = {
     ): "no values are chosen with these settings for A, B, C and 1 more. Choose them: fedrepro tune",
     MissingReason(MissingKind.NO_TARGET): "no target at this scale",
     MissingReason(MissingKind.NO_VALUES): "no finished run has what it shows",
-    MissingReason(MissingKind.UNKNOWN, "as it was"): "as it was",
 }
 
 

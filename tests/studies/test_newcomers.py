@@ -1,36 +1,26 @@
 """New clients of a finished run: how they are drawn and train, the rows of the study, and reports on it."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
-from fedrepro.config import registry
-from fedrepro.config.types import parse
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import run_lookup, study_plan
-from fedrepro.report import artifacts
-from fedrepro.report import paper as spec
-from fedrepro.report.figures import _layout, bars
+from fedrepro.report.figures import bars
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.studies import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
-from fedrepro.runs import reasons, records
+from fedrepro.runs import reasons
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clients
 from fedrepro.training import evaluation
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
-from support.checkout import ROOT
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
-from support.results import OFFICIAL, record, rows, store
-from support.settings import params, place_paper
+from support.results import OFFICIAL, record
 from support.studies import plans
 
 CPU = torch.device("cpu")
@@ -137,13 +127,6 @@ def test_new_clients_train_as_clients_of_a_round(algorithm, monkeypatch):
     assert curve[0][1] == scores(fed, found.received, *part)[0]
 
 
-@pytest.mark.parametrize("name", registry.names("algorithms"))
-def test_every_method_serves_new_clients(name):
-    found = adaptation(settings(target=NEVER, epochs=2), algorithm={"name": name}, proxy={"share": 0.25})
-    curve = list(found.train_client(1))
-    assert [epoch for epoch, _ in curve] == [0, 1, 2] and all(0 <= accuracy <= 1 for _, accuracy in curve)
-
-
 def test_new_clients_get_the_importance_of_the_final_weights():
     """FedCL's server estimates it on the run's final weights, as it would for a next round."""
     changes = {"algorithm": {"name": "fedcl", "importance": "fisher"}, "proxy": {"share": 0.25}}
@@ -159,13 +142,6 @@ def test_new_clients_get_the_importance_of_the_final_weights():
     assert without.received.keys() == set(without.federation.algorithm.names)  # in a round in which none is sent
 
 
-def test_dropout_and_augmentation():
-    chosen, changes = settings(epochs=2, target=NEVER), {"augment": ("resized_crop", "flip"), "model": {"dropout": 0.2}}
-    found = adaptation(chosen, **changes)
-    curve, again, other = (list(each.train_client(1)) for each in (found, found, adaptation(chosen, **changes, seed=1)))
-    assert curve == again != other
-
-
 def test_adaptation_ends_at_the_target():
     apt = {"model": {"width": 0.25}, "lr": 0.02, "momentum": 0.9}
     curve = list(adaptation(settings(target=0.6, epochs=60, images=80), **apt).train_client(0))
@@ -173,17 +149,6 @@ def test_adaptation_ends_at_the_target():
     assert list(adaptation(settings(target=1e-9, epochs=60, images=80), **apt).train_client(0)) == curve[:2]
     reached = settings(target=curve[-1][1], epochs=60, images=80)
     assert list(adaptation(reached, **apt).train_client(0)) == curve  # at the target is served
-
-
-def test_adaptation_ends_at_a_loss_that_is_not_finite():
-    curve = list(adaptation(settings(target=NEVER), lr=3e38, rounds=1, clients_per_round=1, local_epochs=1).train_client(0))
-    assert math.isnan(curve[-1][1]) and curve[-1][0] < 4
-
-
-def test_the_order_of_clients_does_not_matter():
-    found = adaptation(settings(epochs=1, target=NEVER))
-    forwards = [list(found.train_client(client)) for client in range(3)]
-    assert [list(found.train_client(client)) for client in (2, 1, 0)] == forwards[::-1]
 
 
 # ---- from settings to work
@@ -208,34 +173,7 @@ def test_an_estimate_is_of_all_epochs(tmp_path):
         assert run.partition.options == case.run.config.partition.options | {"clients": clients}
 
 
-def test_kept_studies_are_found():
-    """With today's names of settings."""
-    found = 0
-    for run in run_lookup.stored_runs(ROOT / "results/kept/fedmmd.jsonl").values():
-        for name, note in records.load_studies(run.folder).items():
-            study = Study(parse(Params, note["settings"], name), run.config)
-            assert run.folder / f"{name}.json" in study_plan.finished_in(run.folder, study)
-            found += 1
-    assert found >= 4
-
-
-@pytest.mark.parametrize(("stored", "found"), [
-    ({"clients": 3, "target": 0.9, "epochs": 4}, True),  # before there was a choice of images
-    ({"clients": 3, "target": 0.9, "epochs": 4, "gone": 1}, False),
-    ({"clients": 3, "target": 0.9, "epochs": 5}, False),
-])  # fmt: skip
-def test_studies_with_added_and_removed_settings(stored, found, tmp_path):
-    """A setting that a stored study lacks has its default; a study with a setting that today's code does not know is another
-    one."""
-    record = {"settings": stored, "code": "older", "environment": {"commit": "abcdef0"}, "columns": {}}
-    records.write(tmp_path / "newcomers-0123456789.json", record)
-    assert bool(study_plan.finished_in(tmp_path, Study(settings(), permuted()))) == found
-
-
 # ---- reports
-
-
-MISSING = MissingReason(MissingKind.NOT_FINISHED, missing=2, total=2)
 
 
 def results_of(
@@ -262,19 +200,6 @@ def results_of(
     return Results(note, found)
 
 
-FIGURE = bars.NewClients(title="New clients", experiment="fig", kind="newcomers", bars={"Conv": (65.2, 62.3, 68.1)})
-PAPER = Paper(title="p", reference="r", figures={"fig6": FIGURE}, tables={}, claims={})
-
-
-def shown(found: Results):
-    """Return the paper data of these results alone."""
-    return spec.paper_data(PAPER, {"fig-newcomers": found}, {})
-
-
-def axes_of(found: Results):
-    return _layout.compose(FIGURE, shown(found)).axes[0]
-
-
 def test_arrivals():
     found = results_of({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
@@ -282,46 +207,6 @@ def test_arrivals():
     assert (arrived.epochs.mean, arrived.reached, arrived.clients) == (1.25, 3, 4)  # of 1 and 1.5
     found.rows[-1]["accuracy"] = "nan"
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
-
-
-def test_clients_that_miss_the_target_are_shown():
-    found = results_of({"Conv": {0: [1, None]}, "Multi": {0: [None, None]}, "None": {0: [3, 4]}})
-    axes = axes_of(found)
-    heights = [patch.get_height() for patch in axes.patches]
-    assert heights == [1.0, 3.5] and [patch.get_hatch() for patch in axes.patches] == [bars.PARTIAL_HATCH, None]
-    assert [text.get_text() for text in axes.texts] == ["1 of 2\nreach it", "0 of 2\nreach it"]
-    assert [name.get_text() for name in axes.get_xticklabels()] == ["Conv", "Multi", "None"]
-    caption = FIGURE.caption(shown(found))
-    assert "Conv: 1 of 2" in caption and "Multi: 2 of 2" in caption and "None: " not in caption
-
-
-def test_whiskers_are_intervals_over_seeds():
-    found = results_of({"Conv": {0: [1, 3], 1: [1, 3]}, "None": {0: [2, 3], 1: [3, 4]}})
-    bodies = [body for body in axes_of(found).containers if hasattr(body, "patches")]
-    ends = [[y for _, y in body.errorbar.lines[2][0].get_segments()[0]] for body in bodies]
-    assert [patch.get_height() for body in bodies for patch in body.patches] == [2.0, 3.0]
-    assert ends == [[2, 2], pytest.approx((3 - 6.3531, 3 + 6.3531), rel=1e-4)]  # t = 12.706
-
-
-def test_the_papers_range_is_drawn_at_its_own_scale_alone():
-    """Next to the first bar, from the low to the high value of `bars`."""
-    whole = results_of({"Conv": {seed: [1, 2] for seed in range(3)}})
-    ranges = [lines.get_segments() for lines in axes_of(whole).collections if hasattr(lines, "get_segments")]
-    drawn = [found[0] for found in ranges if len(found) == 1 and found[0][0][0] == pytest.approx(0.38)]
-    assert [[low[1], high[1]] for low, high in drawn] == [pytest.approx([62.3, 68.1])]
-    assert FIGURE.csv_rows(shown(whole))[1] == ["Conv", "1.50", "0.00", 6, 6, 65.2, 62.3, 68.1]
-    smaller = results_of({"Conv": {0: [1, 2]}}, "direction")
-    assert axes_of(smaller).get_legend() is None and FIGURE.csv_rows(shown(smaller))[1][-3:] == ["", "", ""]
-
-
-def test_files(tmp_path):
-    """The artifact has files if there are results."""
-    store(results_of({"Conv": {0: [1, 3]}, "None": {0: [None, 4]}}), tmp_path / "data", "fig-newcomers")
-    artifacts.write_artifacts(PAPER, ["fig6"], tmp_path)
-    assert all((tmp_path / "figures" / f"fig6.{kind}").stat().st_size for kind in ("pdf", "png"))
-    assert [row["Mean epochs"] for row in rows(tmp_path / "figures" / "fig6.csv")] == ["2.00", "4.00"]
-    store(results_of({}, skipped=MISSING), tmp_path / "data", "fig-newcomers")
-    assert "fig6" not in artifacts.available_artifacts(PAPER, artifacts.load_paper_data(PAPER, tmp_path))
 
 
 SAVED = {"kind": "epochs", "series": "Conv", "baseline": "None"}
@@ -366,24 +251,3 @@ def test_only_the_direction_at_a_smaller_scale():
         decide("key", saved, results_of({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no")), "test_accuracy").status
         == "not run"
     )
-
-
-@pytest.mark.parametrize(("figure", "claim", "message"), [
-    ({"target": {"paper": 0.9}}, {}, "figures.f: target: "),
-    ({"kind": "curves"}, {}, "figures.f: bars: "),
-    ({"experiment": "other"}, {}, "figures.f: experiment 'other'"),
-    ({}, {"experiment": "other"}, "c.quantity: experiment 'other'"),
-])  # fmt: skip
-def test_artifacts_that_do_not_suit_a_study(figure, claim, message, tmp_path):
-    values = {"text": "t", "source": "s", "experiment": "fig", "quantity": SAVED, "reported": 0.3} | claim
-    shown = {"title": "t", "experiment": "fig", "kind": "newcomers", "bars": {"Conv": [2, 1, 3]}}
-    paper = {"title": "p", "reference": "r", "figures": {"f": shown | figure}, "tables": {}, "claims": {"c": values}}
-    place_paper(tmp_path, paper)
-    series = {"series": {"Conv": {}, "None": {}}}
-    asked = {"newcomers": {"clients": 2, "target": 0.9, "epochs": 4}}
-    experiments = {"fig": series | {"studies": asked}, "other": series}
-    scale = {"seeds": [0], "compare": "full", "note": "n"}
-    given = params({"scale": "paper", "scales": {"paper": scale}, "papers": {"p": experiments}}, tmp_path)
-    with pytest.raises(UserError) as caught:
-        spec.read_paper("p", given)
-    assert message in str(caught.value)

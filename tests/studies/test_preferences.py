@@ -47,13 +47,6 @@ def test_preferences_by_hand(over_images, first, chunk):
     assert top_classes(expected).tolist() == [0, 2, NO_CLASS]
 
 
-def test_sum_and_mean_differ_for_unequal_classes():
-    algorithm, weights = linear()
-    weights["head.weight"][0, 0] = 0.9  # 0.9 * (1 + 6) = 6.3 over two images of class 0, 4 over the one of class 1
-    tops = [top_classes(preferences.preferences(algorithm, weights, X, Y, mean)["fc1"])[0].item() for mean in ("sum", "mean")]
-    assert tops == [0, 1]
-
-
 def test_means_of_activations_and_of_gradients_are_taken_separately():
     """Two images of one class; a unit's gradient is 1 where it is on, so its preference is (3 + 0) / 2 * (1 + 0) / 2."""
     net = assembled([Dense("fc1", 1), Dense("fc2", 1), Head(2)], shape=(1, 1, 1)).double()
@@ -70,22 +63,6 @@ def test_means_of_activations_and_of_gradients_are_taken_separately():
         how: preferences.preferences(algorithm, weights, inputs, labels, how)["fc1"].tolist() for how in ("mean", "mean_mean")
     }
     assert results == {"mean": [[2, 0]], "mean_mean": [[1.5, 0]]}  # (4 * 1 + 2 * 0) / 2, and (4 + 2) / 2 * (1 + 0) / 2
-
-
-def test_maps_are_summed_over_positions():
-    """A copy of the image at two positions counts twice."""
-    algorithm, weights = linear()
-    net = assembled([Conv("conv1", 3, 1), Head(3)], shape=(3, 1, 2)).double()
-    wide = {
-        "extractor.conv1.layer.weight": weights["extractor.conv1.layer.weight"],
-        "extractor.conv1.layer.bias": weights["extractor.conv1.layer.bias"],
-        "head.weight": weights["head.weight"].repeat_interleave(2, 1),
-        "head.bias": weights["head.bias"],
-    }
-    task = tasks.create(Choice(name="classification"), 3)
-    both = algorithms.create(Choice(name="fedavg"), net, rng.generator(0, "algorithm"), task)
-    found = preferences.preferences(both, wide, X.expand(-1, -1, -1, 2), Y)["conv1"]
-    assert torch.equal(found, 2 * preferences.preferences(algorithm, weights, X, Y)["conv1"])
 
 
 def test_distances_by_hand():
@@ -118,18 +95,6 @@ def test_units_of_a_group_prefer_its_class():
         for group, units in enumerate(groups.split(found[name])):
             others = [label for label in range(10) if label not in groups.classes[group]]
             assert (units[:, others] == 0).all() and (units != 0).any()
-
-
-def test_a_dead_unit_has_no_distance():
-    """The first pixel influences no score."""
-    algorithm, weights = linear()
-    weights["hidden.fc1.layer.weight"][0] = 0
-    fed = federation(config(), images())
-    replayed = SimpleNamespace(last_trainings={0: SimpleNamespace(weights=weights, received=weights)})
-    there = SimpleNamespace(data=SimpleNamespace(test_x=X, test_y=Y), algorithm=algorithm, chunk=100)
-    study = preferences.Study(preferences.Params(), fed.config)
-    rows = [row for row in study.measure(there, replayed) if row[1] == "fc1"]
-    assert [(top, distance is None) for *_, top, distance in rows] == [(NO_CLASS, True), (2, False), (NO_CLASS, True)]
 
 
 def test_preferences_are_measured_after_local_training():

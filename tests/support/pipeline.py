@@ -17,24 +17,21 @@ from support.checkout import ROOT
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(["snakemake.cli", "torch"])
 
-PAPER, TWIN = "fedmmd", "twin"
+PAPER = "fedmmd"
 PAPERS = Path("workflow/papers")
 NEWCOMERS = {"clients": 2, "target": 0.1, "epochs": 2}
 TINY = {"dataset": "digits", "train_images": 100, "test_images": 40, "rounds": 1, "model": {"width": 0.1}}
 
 
-def shrink(folder: Path, others: dict | None = None, twin: dict | None = None, **changes) -> None:
-    """Settings with one small experiment of one paper, `others`, and the experiments of its twin where they are given."""
+def shrink(folder: Path, others: dict | None = None, **changes) -> None:
+    """Settings with one small experiment of one paper, and `others`."""
     params = read(ROOT / "params.yaml")
-    params |= {"device": "cpu", "papers": [PAPER, *([TWIN] if twin else [])]}  # cores are counted
+    params |= {"device": "cpu", "papers": [PAPER]}  # cores are counted
     params["scales"]["quick"]["seeds"] = [0]
     write(folder / "params.yaml", params)
     small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
     scales = read(ROOT / PAPERS / PAPER / "scales.yaml") | {"quick": (others or {}) | {"fig4d": small | changes}}
     write(folder / PAPERS / PAPER / "scales.yaml", scales)
-    if twin:
-        write(folder / PAPERS / TWIN / "experiments.yaml", twin)
-        write(folder / PAPERS / TWIN / "scales.yaml", {"quick": dict.fromkeys(twin)})
 
 
 def read(path: Path) -> dict:

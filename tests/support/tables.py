@@ -1,7 +1,6 @@
 """A paper's tables and the results that they are made of, small enough to be worked out by hand."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -107,12 +106,6 @@ def read(folder: Path, values: dict, series: dict | None = None) -> Paper:
     scales = {name: {"seeds": [0], "compare": compare, "note": "n"} for name, compare in kinds.items()}
     values = {"scale": "paper", "scales": scales, "papers": {"p": {"first": named, "second": named}}}
     return spec.read_paper("p", settings.params(values, folder))
-
-
-def has_class(name: str) -> bool:
-    """Whether LaTeX has a document class; MiKTeX, which may lack the program that finds it, installs it."""
-    finder = shutil.which("kpsewhich")
-    return finder is None or not subprocess.run([finder, f"{name}.cls"], capture_output=True, timeout=60).returncode
 
 
 def compiled(folder: Path, text: str, passes: int = 2) -> str:

@@ -1,7 +1,5 @@
 """The contract between a method and the engine: inputs of hooks, kept state, phases of rounds, measures."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -9,14 +7,13 @@ from torch.nn import functional as F
 
 from fedrepro.algorithms import fednova
 from fedrepro.algorithms.base import Client, ClientOutput, FedAvg
-from fedrepro.config.params import Proxy
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import tasks
-from fedrepro.training import checkpoint, schedules
+from fedrepro.training import schedules
 from fedrepro.training.evaluation import macro_f1
 from fedrepro.training.federation import columns
 from fedrepro.training.round import OTHERS, RoundExecution, message_bytes
@@ -32,7 +29,6 @@ from support.federation import (
 )
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.1, "min_size": 2}
-SCAFFOLD = {"name": "scaffold", "server_lr": 0.5}
 
 
 def slope(fed, weights, x, y):
@@ -42,36 +38,6 @@ def slope(fed, weights, x, y):
 
 
 # SCAFFOLD and FedNova
-
-
-def test_scaffold_by_hand():
-    """Three rounds of Alg. 1, option II, with full batches: two of four clients take part, with controls of unlike age."""
-    fed = federation(config(algorithm=SCAFFOLD, clients_per_round=2, batch_size=100, local_epochs=3, lr=0.2))
-    state, _ = fed.start()
-    x = dict(state.weights)
-    c, own = ({key: torch.zeros_like(tensor) for key, tensor in x.items()} for _ in range(2))
-    own = {client: dict(own) for client in range(4)}
-    for round in (1, 2, 3):
-        state, row = fed.advance(state)
-        ends, changes = [], []
-        for client in fed.cohort(round):
-            y = dict(x)
-            for _ in range(3):
-                g = slope(fed, y, *train_part(fed, client))
-                y = {key: y[key] - 0.2 * (g[key] - own[client][key] + c[key]) for key in y}
-            new = {key: own[client][key] - c[key] + (x[key] - y[key]) / (3 * 0.2) for key in y}
-            changes.append({key: new[key] - own[client][key] for key in y})
-            own[client] = new
-            ends.append(y)
-        x = {key: x[key] + 0.5 * sum(end[key] - x[key] for end in ends) / 2 for key in x}
-        c = {key: c[key] + sum(change[key] for change in changes) / 4 for key in c}
-        assert_close(state.weights, x, 1e-12)
-        assert_close({key: state.server["control." + key] for key in c}, c, 1e-12)
-        for client in fed.cohort(round):
-            assert_close(state.clients[client].tensors, own[client], 1e-12)
-        model = message_bytes(state.weights)
-        assert (row["bytes_down"], row["bytes_up"]) == (4 * model, 4 * model)
-    assert set(state.clients) == set(fed.cohort(1)) | set(fed.cohort(2)) | set(fed.cohort(3))
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
@@ -123,45 +89,14 @@ def test_adam_by_hand(executor):
 
 def test_adam_is_refused_where_it_has_no_meaning():
     for name in ("scaffold", "fednova"):
-        with pytest.raises(UserError, match=f"optimizer: {name} assumes that clients train by SGD"):
+        with pytest.raises(UserError, match=f"optimizer: {name} "):
             resolve(config(algorithm={"name": name}, optimizer="adam"))
-    with pytest.raises(UserError, match="momentum: of sgd only; adam has beta1"):
+    with pytest.raises(UserError, match="momentum: .*beta1"):
         config(optimizer="adam", momentum=0.9)
     assert "optimizer" not in config().model_dump() and config(optimizer="adam").optimizer.beta2 == 0.999
 
 
 # What is kept
-
-
-@pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_checkpoint_has_the_last_state_of_each_client(tmp_path, executor):
-    """After every round; no file of a client is left over, and a federation goes on from it as from the state itself."""
-    settings = config(algorithm=SCAFFOLD, rounds=4, precision="float32")
-    fed, path = federation(settings, executor=executor), tmp_path / "checkpoint.safetensors"
-    state, row = fed.start()
-    other, rows = state, [row]
-    for _ in range(4):
-        (state, row), (other, _) = fed.advance(state), federation(settings, executor=executor).advance(other)
-        rows.append(row)
-        checkpoint.save(path, other, rows, "run")
-        left = {file.name for file in (tmp_path / "checkpoint.clients").iterdir()}
-        assert left == {f"{number}-{one.round}.safetensors" for number, one in state.clients.items()}
-        loaded, stored = checkpoint.load(path, "run")
-        other = fed.state_to_device(loaded)
-        assert_same(other.weights, state.weights)
-        assert stored == rows and other.clients.keys() == state.clients.keys()
-        for number, one in state.clients.items():
-            assert_same(other.clients[number].tensors, one.tensors)
-
-
-def test_a_missing_file_of_a_client_is_named(tmp_path):
-    state, rows = advance(federation(config(algorithm=SCAFFOLD)), 1)
-    path = tmp_path / "checkpoint.safetensors"
-    checkpoint.save(path, state, rows, "run")
-    lost = next((tmp_path / "checkpoint.clients").iterdir())
-    lost.unlink()
-    with pytest.raises(UserError, match=lost.name):
-        checkpoint.load(path, "run")
 
 
 # Weights that stay with clients
@@ -227,18 +162,6 @@ def test_an_objective_sees_a_clients_own_weights_as_received():
             assert_close(client.tensors, ends[0].clients[number].tensors, 1e-11)
 
 
-def test_a_participant_that_does_not_train_has_the_initial_own_weights():
-    fed = federation(config(algorithm={"name": "fedper"}, clients_per_round=2))
-    fed.algorithm.round = lambda weights, server, runner: fed.algorithm.aggregate(
-        weights, server, runner.train(fed.algorithm.broadcast(weights, server), runner.clients[:1])
-    )
-    start, _ = fed.start()
-    state, _ = fed.advance(start)
-    [trained] = state.clients.values()
-    mean = (trained.tensors["own/head.weight"] + start.weights["head.weight"]) / 2
-    assert_close({"head": state.weights["head.weight"]}, {"head": mean}, 1e-12)
-
-
 # What is known
 
 
@@ -264,12 +187,6 @@ class Curious(FedAvg):
         return ClientOutput(weights, {"times": client.state.get("times", 0) + torch.ones(1)})
 
 
-def curious(**changes):
-    fed = federation(config(**changes))
-    fed.algorithm.__class__ = Curious
-    return fed
-
-
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 def test_inputs_of_a_methods_hooks(executor):
     fed = federation(config(partition=UNEVEN, proxy={"share": 0.1, "batch_size": 3}, clients_per_round=4), executor=executor)
@@ -288,52 +205,6 @@ def test_inputs_of_a_methods_hooks(executor):
         assert sorted(torch.cat([batch.labels for batch in batches]).tolist()) == sorted(y.tolist())
         assert torch.cat([batch.images for batch in batches]).sum().item() == pytest.approx(x.sum().item())
         assert state.clients[number].tensors["times"] == 2
-
-
-class Remembering(FedAvg):
-    """Stays near what the client's own last network said of each image."""
-
-    def prepare(self, received, client):
-        return {f"last.{name}": client.state.get(name, received[name]) for name in self.names}
-
-    def reference_outputs(self, received, images, own):
-        return (self.forward({name: own[f"last.{name}"] for name in self.names}, images).logits,)
-
-    def loss(self, weights, received, batch):
-        found = self.outputs(weights, batch)
-        return self.task_loss(found, batch) + (found.logits - batch.reference_outputs[0]).square().mean()
-
-    def finish(self, weights, received, client):
-        return ClientOutput(weights, dict(weights))
-
-
-@pytest.mark.parametrize("augment", [[], ["flip"]])
-def test_an_objective_may_look_back_at_a_clients_own_network(augment):
-    """All executors agree; batch normalisation of the reference network keeps its statistics."""
-    settings = {"clients_per_round": 4, "augment": augment, "model": {"name": "mnist_cnn", "width": 0.05, "norm": "batch"}}
-    found = {}
-    for executor in ("plain", "sequential", "stacked"):
-        fed = federation(config(**settings), images(shape=(1, 28, 28)), executor)
-        fed.algorithm.__class__ = Remembering
-        found[executor], _ = advance(fed, 2)
-    once, _ = advance(federation(config(**settings), images(shape=(1, 28, 28))), 2)
-    for state in found.values():
-        assert_close(state.weights, found["plain"].weights, 1e-9)
-        assert not torch.allclose(state.weights["head.weight"], once.weights["head.weight"], rtol=1e-3)
-
-
-def test_proxy_images():
-    one, other = (curious(proxy={"share": 0.1}, seed=seed) for seed in (0, 1))
-    again = curious(proxy={"share": 0.1}, algorithm={"name": "fedprox"})
-    drawn = [list(fed.server_view(fed.start()[0]).proxy())[0].images for fed in (one, again, other)]
-    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2]) and len(drawn[0]) == 8
-    fed = curious(proxy={"share": 0.1, "augment": True}, augment=["flip", "crop"])
-    state, _ = fed.start()
-    rounds = [torch.cat([batch.images for batch in fed.server_view(replace(state, round=r)).proxy()]) for r in (0, 0, 1)]
-    assert torch.equal(rounds[0], rounds[1]) and not torch.equal(rounds[0], rounds[2])
-    with pytest.raises(UserError, match="algorithm fedavg: .*proxy"):
-        next(iter(federation(config(proxy=None)).server_view(state).proxy()))
-    assert Proxy(share=0.01).batch_size == 64
 
 
 # A round of its own
@@ -370,31 +241,6 @@ def test_a_method_may_own_its_round(executor):
     assert not torch.equal(state.weights["hidden.fc1.layer.weight"], start.weights["hidden.fc1.layer.weight"])
 
 
-def test_a_phase_may_have_a_rate_and_epochs_of_its_own(monkeypatch):
-    """Of 20 images in batches of 8 two epochs are six steps, one is three: so its clients train, so its method sees. The
-    round's loss is the mean over the trainings of all its phases."""
-    fed, original, steps, rates, losses = federation(config()), RoundExecution.client_batches, [], [], []
-    start, _ = fed.start()
-    fed.algorithm.__class__ = TwoPhases
-
-    def watch_batches(work, client, task):
-        found = original(work, client, task)
-        steps.append((client.steps, len(found.sizes)))
-        return found
-
-    def trained(trainings, lr, names, train=fed.executor.train):
-        rates.append(lr)
-        for weights, loss, velocity in train(trainings, lr, names):
-            losses.append(loss.item())
-            yield weights, loss, velocity
-
-    monkeypatch.setattr(RoundExecution, "client_batches", watch_batches)
-    monkeypatch.setattr(fed.executor, "train", trained)
-    _, row = fed.advance(start)
-    assert steps == [(6, 6)] * 3 + [(3, 3)] and rates == [0.05, 0.1]
-    assert len(losses) == 4 and row["train_loss"] == pytest.approx(np.mean(losses), rel=1e-12)
-
-
 def test_phases_keep_the_momentum_of_what_they_do_not_train():
     """And the method's own state, if `finish` returns none."""
 
@@ -410,19 +256,6 @@ def test_phases_keep_the_momentum_of_what_they_do_not_train():
     head = {"momentum/head.weight", "momentum/head.bias", "own"}
     assert state.clients[first].tensors.keys() == {*head, *(f"momentum/{name}" for name in fed.algorithm.trained)}
     assert all(state.clients[number].tensors.keys() == head for number in others)
-
-
-def test_each_phase_has_its_own_random_draws():
-    fed = federation(config())
-    start, _ = fed.start()
-    work = RoundExecution(fed, start, {})
-    one, two = ([sent.message for sent in work.train(start.weights)] for _ in range(2))
-    assert any(not torch.equal(one[0][key], two[0][key]) for key in one[0])
-    again = [sent.message for sent in RoundExecution(fed, start, {}).train(start.weights)]
-    assert_same(one[0], again[0])
-    for phase in ("/1", OTHERS):  # what a client looks at for its method, too
-        looked = [work.client(0, work.create_task({}, phase=name)).estimation_batches() for name in ("", phase)]
-        assert not torch.equal(*(torch.cat([batch.images for batch in batches]) for batches in looked))
 
 
 # What is measured
@@ -456,23 +289,6 @@ def test_every_measure_has_its_column_and_value():
     assert {key: row[key] for key in same[1]} == same[1]
 
 
-@pytest.mark.parametrize("participants", [3, 4])
-def test_all_clients_are_measured_after_training_of_their_own(participants, monkeypatch):
-    """With everyone in the cohort both are the same; who takes part is not trained again, the others are, with other draws."""
-    trained, original = [], RoundExecution.client_batches
-    monkeypatch.setattr(
-        RoundExecution,
-        "client_batches",
-        lambda self, client, task: trained.append((client.number, task.phase)) or original(self, client, task),
-    )
-    measures = ["personal_accuracy", "personal_accuracy_all"]
-    fed = federation(config(measures=measures, clients_per_round=participants))
-    _, row = fed.advance(fed.start()[0])
-    assert participants < 4 or row["personal_accuracy"] == row["personal_accuracy_all"]
-    others = sorted(set(range(4)) - set(fed.cohort(1)))
-    assert trained == [(number, "") for number in fed.cohort(1)] + [(number, OTHERS) for number in others]
-
-
 def test_macro_f1_is_scikit_learns_and_is_taken_over_all_images_or_batches():
     from sklearn.metrics import f1_score
 
@@ -493,20 +309,9 @@ def test_macro_f1_is_scikit_learns_and_is_taken_over_all_images_or_batches():
 # Tasks, schedules
 
 
-def test_regression_learns_ordered_classes():
-    task = {"name": "regression"}
-    settings = config(
-        task=task, rounds=20, lr=0.05, momentum=0.9, pixel_scaling="half", measures=["test_accuracy", "test_loss"]
-    )
-    fed = federation(settings, images(classes=3))
-    _, rows = advance(fed)
-    assert fed.algorithm.net.head.out_features == 1 and rows[-1]["test_loss"] < 0.5 * rows[0]["test_loss"]
-    assert rows[-1]["test_accuracy"] > 0.6
-    loss = tasks.create(Choice(**task), 3).loss(torch.tensor([[0.5], [3.0]]), torch.tensor([1, 1]))
+def test_regression_by_hand():
+    loss = tasks.create(Choice(name="regression"), 3).loss(torch.tensor([[0.5], [3.0]]), torch.tensor([1, 1]))
     assert loss.item() == pytest.approx((0.25 + 4) / 2)
-
-
-def test_thresholds_decide():
     outputs = torch.tensor([[-3.0], [0.49], [0.5], [1.6], [9.0]])
     assert tasks.create(Choice(name="regression"), 3).predict(outputs).tolist() == [0, 0, 1, 2, 2]
     assert tasks.create(Choice(name="regression", thresholds=[1.0, 2.0]), 3).predict(outputs).tolist() == [0, 0, 0, 1, 2]
@@ -541,15 +346,6 @@ def test_schedules():
     assert rates(9, name="cosine", floor=0.1, period=4)[4:] == pytest.approx([0.1] * 5)  # over, without restarts
     late = rates(5, name="cosine", floor=0.1, period=4, late=True)
     assert late[:2] == [0.5, 0.5] and late[1:] == rates(5, name="cosine", floor=0.1, period=4)[:4]
-
-
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"schedule": {"name": "exponential"}}, "schedule exponential: decay"), ({"schedule": {"name": "step"}}, "'step'"),
-    ({"measures": ["top5"]}, r"measures\.0: "), ({"task": {"name": "detection"}}, "'detection'"),
-])  # fmt: skip
-def test_unknown_choice(changes, words):
-    with pytest.raises(UserError, match=words):
-        config(**changes)
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fednova", "scaffold", "psi_net"])

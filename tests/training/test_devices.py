@@ -65,21 +65,6 @@ def test_where_locks_are_unknown_a_gpu_is_taken_all_the_same(machine, monkeypatc
     assert "TMPDIR" in caplog.text
 
 
-def test_a_job_waits_for_a_gpu(machine, monkeypatch):
-    chosen = machine(1)
-    [holder] = jobs(monkeypatch, 1, Gpus())
-    monkeypatch.setattr(devices, "held_locks", [])
-    monkeypatch.setattr(devices.time, "sleep", lambda seconds: holder.pop().close())
-    devices.acquire_device("cuda")
-    assert chosen == [0, 0]
-
-
-def test_a_process_takes_one_device_for_all_that_it_does(machine):
-    chosen = machine(2)
-    assert devices.acquire_device("cuda") == devices.acquire_device("cuda") and chosen == [0]
-    assert devices.acquire_device("cpu").type == "cpu" and chosen == [0]
-
-
 @pytest.mark.parametrize(("there", "message"), [(2, "devices: .*2, 5"), (0, "devices: .*1, 2, 5")])
 def test_missing_gpus(machine, there, message):
     machine(there)
@@ -111,12 +96,3 @@ def test_parallel_jobs_are_limited_by_gpus(machine, there, gpus, name, jobs):
     """Without a GPU here, as on a login node, as many as cores."""
     machine(there)
     assert devices.max_parallel_jobs(name, gpus, 16) == jobs
-
-
-def test_missing_device(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(UserError, match="device: cuda "):
-        devices.pick_device("cuda")
-    with pytest.raises(UserError, match="device: .*gpu"):
-        devices.pick_device("gpu")
-    assert devices.pick_device("auto").type == devices.pick_device("cpu").type == "cpu"

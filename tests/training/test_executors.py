@@ -2,20 +2,16 @@
 
 import gc
 import itertools
-import sys
 import weakref
 
 import pytest
 import torch
-from torch import nn
 from torch.func import grad_and_value
 
-from fedrepro import algorithms, models
+from fedrepro import algorithms
 from fedrepro.algorithms.base import Batch
-from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.runs.run import STEP_CACHE_FIELDS
 from fedrepro.training.compiled_step import cuda_graph, fx_passes
 from fedrepro.training.compiled_step.scalar_pass import hoist_scalars
@@ -33,7 +29,6 @@ from support.federation import (
     config,
     federation,
     images,
-    local,
     partition,
     receive,
     scores,
@@ -100,43 +95,6 @@ def test_stacked_is_sequential_under_other_settings(changes):
     assert_close(one.weights, other.weights, 1e-11)
 
 
-def test_recordings_distinguish_messages_of_the_same_shapes():
-    """A recording belongs to names, not to shapes: here the same tensors come once as a pull towards 0, once as one away."""
-    fed = federation(config(model={"name": "logistic"}))
-    weights, ends = fed.start()[0].weights, []
-    images, labels = train_part(fed, 0)
-    fed.algorithm.loss = lambda w, received, batch: sum(
-        (1 if name == "to" else -1) * w["head.bias"].square().sum() * tensor.sum() for name, tensor in received.items()
-    )
-    for name in ("to", "away"):
-        moved = {key: tensor.clone() for key, tensor in weights.items()}
-        fed.executor.step(moved, [], {name: torch.ones(1, dtype=torch.float64)}, Batch(images, labels), 0.25)
-        ends.append(moved["head.bias"] / weights["head.bias"])
-    assert torch.allclose(ends[0], torch.full_like(ends[0], 0.5)) and torch.allclose(ends[1], torch.full_like(ends[1], 1.5))
-
-
-@pytest.mark.parametrize("name", ["fedavg", "scaffold"])
-def test_running_statistics(monkeypatch, name):
-    """A network with batch normalisation: its running statistics are the client's own, and no padded row enters them. What an
-    executor does with them does not depend on the method: seen on one without and one with a message of its own."""
-    graphs_are_acted(monkeypatch)
-    ended = []
-    steps = "extractor.conv1.norm.num_batches_tracked"
-    for executor, captured in itertools.product((EXECUTORS[name] for name in GRAPHS), (False, True)):
-        fed = federation(config(algorithm={"name": name}, partition=UNEVEN, batch_size=4, lr=1e-3))
-        blocks = [Conv("conv1", 2, 3, nn.MaxPool2d(3), norm="batch"), Dense("fc1", 8), Head(10)]
-        net = models.assemble(blocks, (1, 12, 12), "pytorch", rng.generator(0, "weights")).double()
-        task = tasks.create(Choice(name="classification"), 10)
-        fed.algorithm = algorithms.create(Choice(name=name), net, rng.generator(0, "algorithm"), task)
-        fed.executor = executor(fed.algorithm, fed.config, fed.data, captured)
-        state, _ = advance(fed, 2)
-        ended.append(state)
-        assert all(weights[steps] > state.weights[steps] for weights, _ in local(fed, receive(fed, state), range(3)))
-    for other in ended[1:]:
-        assert_close(ended[0].weights, other.weights, 1e-11)
-        assert_close(ended[0].server, other.server, 1e-11)
-
-
 def test_a_cohort_too_large_for_one_stack_is_cut(monkeypatch):
     whole, _ = advance(federation(config(clients_per_round=4), executor="stacked"))
     monkeypatch.setattr("fedrepro.training.executors.STACK_NUMBERS", 1)
@@ -164,13 +122,6 @@ def test_a_stack_counts_what_the_layers_put_out():
 def test_auto_chooses_by_the_device(device, operations, clients, name):
     """On CUDA by whether arithmetic hides the launches, and always a graph."""
     assert pick(config(batch_size=8, clients_per_round=clients), operations // 8, torch.device(device)) == name
-
-
-def test_a_federation_takes_the_executor_that_is_chosen():
-    assert federation(config(), executor="stacked").executor.name == "stacked"
-    for model, side, name in (("logistic", 12, "stacked"), ("mnist_cnn", 28, "sequential")):
-        fed = federation(config(model={"name": model, "width": 1.0}, clients_per_round=4), images(shape=(1, side, side)))
-        assert fed.executor.name == name
 
 
 @pytest.mark.parametrize("executor", ["stacked+graph", "unknown"])
@@ -217,31 +168,6 @@ def test_a_recorded_step_is_autograd_and_sgd(name, options, optimiser):
         optimiser.step()
         assert step(weights, velocity, received, batch, 0.1).item() == pytest.approx(loss.item(), rel=1e-12)
     assert_close(weights, {key: tensor.detach() for key, tensor in leaves.items()}, 1e-11)
-
-
-@pytest.mark.parametrize(
-    ("changes", "changed"),
-    [({}, True), ({"momentum": 0.5}, False), ({"weight_decay": 0.1}, False), ({"algorithm": {"name": "fedprox"}}, False)],
-    ids=str,
-)
-def test_large_dense_weights_are_changed_at_once(changes, changed):
-    """Only where the slope is a plain product and the step plain SGD; otherwise the optimiser takes the step."""
-    fed = large(**changes)
-    advance(fed, 1)
-    (recorded, *_) = fed.executor.step.recordings.values()
-    operations = {node.target for node in recorded.graph.nodes}
-    assert (torch.ops.aten.addmm_.default in operations) == changed
-
-
-@pytest.mark.parametrize(("executor", "merged"), [("sequential", "addmm_"), ("stacked", "baddbmm_")])
-def test_a_slope_that_is_a_product_is_never_stored(executor, merged):
-    fed = federation(config(model={"name": "logistic"}), executor=executor, recordings={})
-    advance(fed, 1)
-    (recorded, *_) = fed.executor.step.recordings.values()
-    operations = [node.target for node in recorded.graph.nodes]
-    aten = torch.ops.aten
-    assert operations.count(getattr(aten, merged).default) == 1  # the weights
-    assert operations.count(aten.add_.Tensor) == 1  # the biases
 
 
 PENALTIES = {  # of weights w, received ones r, a number s and numbers o of w's shape -> the passes that value and slope take
@@ -297,14 +223,6 @@ def test_the_product_library_follows_what_mkl_says_of_the_processor(monkeypatch)
     assert chosen == {12: False, fx_passes.MKL_AUTO: hasattr(torch.ops.mkldnn, "_linear_pointwise"), None: False}
 
 
-@pytest.mark.skipif(
-    not (torch.backends.mkl.is_available() and sys.platform == "linux"), reason="MKL comes with torch on Linux only"
-)
-def test_mkl_names_a_branch():
-    """A torch that links MKL under other names would silently train with other kernels."""
-    assert fx_passes.mkl_branch() >= fx_passes.MKL_AUTO
-
-
 needs_onednn = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN product of its own"
 )
@@ -345,15 +263,6 @@ def test_no_step_sees_another_tensor_after_its_step(view):
     expected = one - 0.5 * two @ two, two - 0.5 * one.T @ view(one)
     recorded(0.5, one, two)
     assert torch.equal(one, expected[0]) and torch.equal(two, expected[1])
-
-
-def test_only_a_pair_of_the_same_transposes_is_dropped():
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return x.transpose(0, 1).transpose(1, 2) * 2, x.transpose(1, 2).transpose(1, 2) * 2
-
-    recorded, operations = rewritten(function, [x := uniform(3, 3, 3)], fx_passes.remove_no_ops)
-    assert all(map(torch.equal, recorded(0.1, x), function(x)))
-    assert operations.count(torch.ops.aten.transpose.int) == 2
 
 
 def test_constants_are_what_they_were_filled_with():
@@ -411,28 +320,6 @@ def test_runs_share_their_recordings(name, executor):
 ], ids=str)  # fmt: skip
 def test_runs_whose_steps_are_others_share_no_recordings(changes, tmp_path):
     assert a_run(tmp_path, config(**changes)).step_cache_key != a_run(tmp_path, config()).step_cache_key
-
-
-def test_the_oldest_recordings_go(monkeypatch):
-    """With batches of several sizes and two recordings in memory, the results are the same."""
-    fed, few = (federation(config(partition=UNEVEN), recordings={}) for _ in (0, 1))
-    state, _ = advance(fed, 1)
-    assert len(fed.executor.step.recordings) > 2
-    monkeypatch.setattr("fedrepro.training.compiled_step.step.MAX_RECORDINGS", 2)
-    assert_same(advance(few, 1)[0].weights, state.weights)
-    assert len(few.executor.step.recordings) == 2
-
-
-def test_the_rate_is_not_part_of_a_recording():
-    fed = large()
-    weights = fed.start()[0].weights
-    images, labels = train_part(fed, 0)
-    ends = []
-    for rate in (0.1, 0.2):
-        moved = {key: tensor.clone() for key, tensor in weights.items()}
-        fed.executor.step(moved, [], weights, Batch(images, labels), rate)
-        ends.append({key: tensor - weights[key] for key, tensor in moved.items()})
-    assert_close({key: 2 * tensor for key, tensor in ends[0].items()}, ends[1], 1e-12)
 
 
 # CUDA graphs
@@ -524,15 +411,6 @@ def test_bfloat16_moves_every_method_as_single_precision_does(name, options, exe
     assert 0 < away(exact, rough) < 0.1 * away(exact)
 
 
-def test_batch_normalisation_computes_in_bfloat16_in_either_executor():
-    settings = config(precision="bfloat16", model={"norm": "batch"}, rounds=1)
-    feds = [federation(settings, executor=name) for name in ("sequential", "stacked")]
-    start, (one, other) = feds[0].start()[0].weights, (advance(fed)[0].weights for fed in feds)
-    trained = feds[0].algorithm.trained
-    moved, apart = ({key: one[key] - two[key] for key in trained} for two in (start, other))
-    assert away(apart) < 0.1 * away(moved)  # as above
-
-
 def away(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor] | None = None) -> float:
     """Length of the difference of all that both have, or of one alone."""
     return sum((tensor - (other[key] if other else 0)).square().sum().item() for key, tensor in one.items()) ** 0.5
@@ -565,20 +443,3 @@ def test_cuda_is_the_processor(name, options):
         there = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
         moved = {key: tensor.cpu() for key, tensor in advance(there)[0].weights.items()}
         assert_close(moved, here.weights, 1e-9)  # double precision there too: rounding, grown over some 60 steps
-
-
-@needs_cuda
-@pytest.mark.parametrize(
-    "changes", [{}, {"augment": ["crop", "flip"], "pixel_scaling": "normalised"}, {"partition": UNEVEN}], ids=str
-)
-def test_nobody_waits_for_the_device_in_a_local_training(changes):
-    settings, dataset = config(algorithm={"name": "fedmmd"}, **changes), images()
-    for executor in set(available(torch.device("cuda"))) - {"plain"}:  # that one is for looking at
-        fed = Federation(settings, dataset, partition(settings, dataset), torch.device("cuda"), executor)
-        state, _ = advance(fed, 1)  # recorded, captured
-        received = receive(fed, state)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            list(local(fed, received, fed.cohort(1)))
-        finally:
-            torch.cuda.set_sync_debug_mode("default")

@@ -72,18 +72,7 @@ def test_batches_are_shuffled_epochs():
     assert orders[0] == orders[1] != orders[2]
 
 
-HALVED = {"name": "exponential", "decay": 0.5}
-
 # Schedules, weights, bytes, measurements
-
-
-def test_rate_of_the_round_is_used():
-    whole, rows = advance(federation(config(schedule=HALVED)), 2)
-    fed = federation(config(schedule=HALVED))
-    state, _ = advance(fed, 1)
-    halved = federation(config(lr=0.05))
-    assert_same(whole.weights, halved.advance(state)[0].weights)
-    assert [row["lr"] for row in rows] == [None, 0.1, 0.05]
 
 
 @pytest.mark.parametrize(("precision", "width"), [("float32", 4), ("float64", 8)])
@@ -298,19 +287,6 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
     assert torch.equal(federation(config(pixel_scaling="raw")).data.test_x, pixels.test_x.double())
 
 
-def test_augmented_runs_repeat_and_leave_test_images_alone():
-    settings = config(
-        augment=("crop", "flip", "brightness", "contrast"), pixel_scaling="standardised", algorithm={"name": "l2"}
-    )
-    one, again = federation(settings), federation(settings)
-    assert_same(advance(one, 2)[0].weights, advance(again, 2)[0].weights)
-    assert torch.equal(
-        one.data.test_x, augmentation.scale(images().test_x.double(), PixelScaling(name="standardised"), images())
-    )
-    calm = federation(config(pixel_scaling="standardised", algorithm={"name": "l2"}))
-    assert any(not torch.equal(calm.start()[0].weights[key], tensor) for key, tensor in advance(one, 1)[0].weights.items())
-
-
 @pytest.mark.parametrize("whole", [False, True])
 def test_permuted_images(whole):
     """Each client sees its images in its own order, for training, in its own test and in the global one; also where all have
@@ -468,23 +444,3 @@ def test_the_measure_after_the_last_phase_counts():
     for accuracy in (0.25, 0.75):
         round._record(0, {"personal_accuracy": accuracy})
     assert round.row()["personal_accuracy"] == 0.75
-
-
-def test_what_a_method_computes_elsewhere_is_brought_to_the_device(monkeypatch):
-    """FedMA's server computes with numpy, for example; results are moved before they are compared with tensors there."""
-
-    class Elsewhere(torch.Tensor):
-        def isfinite(self):
-            raise RuntimeError("not on the device")
-
-        def to(self, *given, **options):
-            return self.as_subclass(torch.Tensor).to(*given, **options)
-
-    def elsewhere(tensors):
-        return {name: tensor.as_subclass(Elsewhere) for name, tensor in tensors.items()}
-
-    fed, row = federation(config()), {"train_loss": 1.0, "bytes_down": 0, "bytes_up": 0}
-    monkeypatch.setattr(fed.algorithm, "round", lambda weights, *_: (elsewhere(weights), elsewhere({"s": torch.ones(1)})))
-    monkeypatch.setattr("fedrepro.training.federation.RoundExecution.row", lambda round: row)
-    state, _ = fed.advance(fed.start()[0])
-    assert not state.diverged and type(state.server["s"]) is torch.Tensor

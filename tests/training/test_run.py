@@ -1,6 +1,5 @@
 """A run's folder: however often and wherever a run is stopped, the same bytes come out."""
 
-import errno
 import json
 import logging
 import os
@@ -19,15 +18,13 @@ import safetensors.torch
 import torch
 
 from fedrepro.config.params import RunConfig
-from fedrepro.core import provenance
-from fedrepro.core.errors import Failures, UserError, stop_on_signals, stops
+from fedrepro.core.errors import Failures, UserError
 from fedrepro.core.files import MACHINE
 from fedrepro.runs import records
-from fedrepro.runs.records import run_hash
-from fedrepro.training import checkpoint, progress_bar
+from fedrepro.training import checkpoint
 from fedrepro.training import run as engine
 from fedrepro.training.compiled_step import fx_passes
-from fedrepro.training.federation import Federation, State
+from fedrepro.training.federation import State
 from fedrepro.training.run import Limits
 from fedrepro.training.state import ClientState
 from support.experiments import without_times
@@ -115,30 +112,6 @@ def test_a_finished_run(tmp_path):
     assert saved["environment"]["products"] == ("oneDNN" if fx_passes.prefers_onednn() else "torch")
 
 
-def test_an_unfinished_run_says_how_far_it_is(tmp_path, monkeypatch):
-    """The file is written at once, then at most once a second, and deleted at the end."""
-    settings = config(evaluate_every=2, rounds=4)
-    assert not train(tmp_path / "run", settings, Stops(3))
-    saved = json.loads((tmp_path / "run/progress.json").read_text())
-    assert saved.keys() == {"round", "rounds", "measure", "value"} and (saved["round"], saved["rounds"]) == (0, 4)
-    monkeypatch.setattr(progress_bar, "WRITE_SECONDS", 0.0)
-    assert not train(tmp_path / "run", settings, Stops(0))
-    _, rows = checkpoint.load(tmp_path / "run/checkpoint.safetensors", "run")
-    saved = json.loads((tmp_path / "run/progress.json").read_text())
-    assert rows[-1]["test_accuracy"] is None  # which the file leaves at what was measured last
-    assert (saved["round"], saved["measure"], saved["value"]) == (3, "test_accuracy", rows[-2]["test_accuracy"])
-    assert train(tmp_path / "run", settings) and not (tmp_path / "run/progress.json").exists()
-
-
-def test_seconds_of_each_round_are_timed_over_all_sessions_and_gathered(tmp_path):
-    settings = config(rounds=5)
-    folder = tmp_path / f"digits-fedavg-s0-{run_hash(a_run(tmp_path, settings).config_record())}"
-    assert [train(folder, settings, Stops(2)) for _ in range(3)] == [False, False, True]
-    before, *seconds = records.load(folder)["columns"]["seconds"]
-    assert before is None and seconds == times(folder)["round_seconds"]
-    assert len(seconds) == 5 and all(value > 0 for value in seconds)
-
-
 @pytest.mark.parametrize("known", [0, 1, 3])
 def test_a_kill_between_a_checkpoint_and_its_times_costs_only_times(known, tmp_path):
     """One that fell behind the checkpoint, or came before it."""
@@ -214,13 +187,6 @@ def test_killed_in_the_middle(tmp_path):
     )  # -1: killed before it
 
 
-def test_the_time_of_a_run_that_restarts_does_not_count(tmp_path):
-    path, *_ = begun(tmp_path)
-    path.unlink()
-    assert times(tmp_path / "run")["timed_rounds"] == 2 and train(tmp_path / "run", config())
-    assert times(tmp_path / "run")["timed_rounds"] == 3
-
-
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     """The checkpoint that names it was not written; another machine may have continued since."""
     settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"
@@ -245,43 +211,9 @@ def test_a_run_writes_and_deletes_only_in_its_own_folder(kind, name, tmp_path):
     path.parent.mkdir(exist_ok=True)
     targets = {"folder": precious.parent, "absent": tmp_path / "precious" / "absent"}
     path.symlink_to(targets[kind]) if kind in targets else os.mkfifo(path)
-    with pytest.raises(UserError, match=f"{path}: (a link|not a file|cannot create the run's folder)"):
+    with pytest.raises(UserError, match=f"{path}: "):
         train(tmp_path / "run", config(rounds=1, algorithm={"name": "scaffold"}))
     assert list((tmp_path / "precious").iterdir()) == [precious] and precious.read_bytes() == b"mine"
-
-
-def test_terminated_in_a_round_it_leaves_the_round_before(tmp_path, monkeypatch):
-    """SIGTERM arrives as KeyboardInterrupt: the state before the round that it broke is stored, and the end is the same."""
-    whole, broken, advance = tmp_path / "whole" / "run", tmp_path / "broken" / "run", engine.Federation.advance
-
-    def terminated(federation, state):
-        return os.kill(os.getpid(), signal.SIGTERM) if state.round == 2 else advance(federation, state)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    stop_on_signals()
-    monkeypatch.setattr(engine.Federation, "advance", terminated)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, config())
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    stops.clear()
-    monkeypatch.undo()
-    assert checkpoint.load(broken / "checkpoint.safetensors", "run")[0].round == 2
-    first = times(broken)
-    assert train(broken, config()) and train(whole, config())
-    assert contents(whole) == contents(broken)
-    assert first["timed_rounds"] == 2 and times(broken)["timed_rounds"] == 3 and times(broken)["seconds"] > first["seconds"] > 0
-
-
-def test_killed_before_the_record(tmp_path):
-    """The final state exists; the next call only writes the record and deletes other files."""
-    assert train(tmp_path / "run", config())
-    whole = contents(tmp_path / "run")
-    state, rows = checkpoint.load(tmp_path / "run" / "model.safetensors", "run")
-    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", state, rows, "run")
-    (tmp_path / "run" / "record.json").unlink()
-    assert train(tmp_path / "run", config())
-    assert contents(tmp_path / "run") == whole
 
 
 def begun(folder: Path) -> tuple[Path, State, list]:
@@ -337,28 +269,6 @@ def test_a_checkpoint_keeps_every_bit(tmp_path):
     for ours, expected in pairs:
         assert_same(ours, expected)
         assert all(ours[key].dtype == tensor.dtype and not ours[key].data_ptr() % ALIGNMENT for key, tensor in expected.items())
-
-
-def test_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="file/run: .*--results"):
-        train(tmp_path / "file" / "run", config())
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_log_that_cannot_be_written_is_one_message(tmp_path, capsys, caplog, monkeypatch):
-    caplog.set_level(logging.INFO, "fedrepro")
-
-    def full(handler: logging.FileHandler) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(engine.LogFile, "flush", full)
-    failures = Failures()
-    with failures.collect("one"):
-        train(tmp_path / "run", config())
-    with pytest.raises(UserError, match=r"^one: .*log\.txt: No space left on device"):
-        failures.raise_all()
-    assert "Logging error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -423,20 +333,3 @@ for kind in ("datasets", "partitions", "models", "algorithms"):
 assert main.main(["train", "--runs", "missing.json"]) == 2
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-def test_provenance_is_read_before_the_first_round(tmp_path, monkeypatch):
-    """A commit during the training, or a failure of git, does not matter."""
-    advance = Federation.advance
-
-    def late(*_):
-        raise ValueError("called after a round")
-
-    def advanced(*given):
-        monkeypatch.setattr(provenance, "current_commit", late)
-        return advance(*given)
-
-    monkeypatch.setattr(Federation, "advance", advanced)
-    assert train(tmp_path, config(rounds=1))
-    found = record(tmp_path)["environment"]
-    assert provenance.is_commit(found["commit"]) and (found["executor"], found["device"]) == ("sequential", "cpu")

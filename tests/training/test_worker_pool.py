@@ -1,25 +1,16 @@
 """Clients in several processes: the same bits as one after the other, and no process that outlives its run."""
 
 import io
-import json
-import os
 import signal
-import subprocess
 import sys
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from fedrepro.core.errors import UserError
 from fedrepro.training import worker_pool
-from fedrepro.training.executors import uses_worker_pool
-from fedrepro.training.run import Limits, train
 from fedrepro.training.worker import Worker
-from support.experiments import without_times
-from support.federation import ALGORITHMS, a_run, advance, assert_same, config, federation, images, partition
+from support.federation import ALGORITHMS, advance, assert_same, config, federation
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
@@ -112,13 +103,6 @@ def test_a_worker_process_ends_with_its_run():
     assert not shared.worker_pool.workers and second.poll() is not None
 
 
-def test_a_worker_ends_with_a_killed_run():
-    """Even if its pipe stays open: it checks its parent process, which is never the run here."""
-    command = [sys.executable, "-P", "-m", "fedrepro.training.worker", "0"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.wait(timeout=60) == 1
-
-
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system as Linux has it")
 
 
@@ -132,50 +116,13 @@ def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
         process.send_signal(signal.SIGSTOP)
         for name, value in (("CHECK_SECONDS", 0.25), ("CHECKS_BEFORE_WARNING", 2), ("CHECKS_BEFORE_KILL", 4)):
             monkeypatch.setattr(worker_pool, name, value)
-        with pytest.raises(UserError, match="stopped or frozen for 1 s"):
+        with pytest.raises(UserError, match="stopped .* 1 s"):
             shared.advance(state)
         [record] = caplog.records
         assert f"process {process.pid}," in record.getMessage()
         assert process.poll() == -signal.SIGKILL
     finally:
         shared.close()
-
-
-ORPHANED = """
-import sys
-from fedrepro.training.worker_pool import WorkerProcess
-worker = WorkerProcess()
-worker.write({})
-worker.write({})
-try:
-    worker.read()
-except RuntimeError:  # it answers: an empty request fails
-    print(worker.process.pid, flush=True)
-sys.stdin.read()
-"""
-
-
-@LINUX
-def test_a_stopped_worker_ends_with_a_killed_run():
-    with subprocess.Popen([sys.executable, "-c", ORPHANED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as run:
-        worker = int(run.stdout.readline())
-        os.kill(worker, signal.SIGSTOP)
-        run.kill()
-    until = time.monotonic() + 20
-    while _state(worker) not in ("", "Z") and time.monotonic() < until:
-        time.sleep(0.01)
-    ended = _state(worker) in ("", "Z")
-    if not ended:
-        os.kill(worker, signal.SIGKILL)
-    assert ended
-
-
-def _state(pid):
-    """Of a process as Linux has it, Z for one that nobody has waited for; "" for none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
-    except FileNotFoundError:
-        return ""
 
 
 def test_a_failure_in_a_worker_is_raised(monkeypatch):
@@ -190,27 +137,5 @@ def test_a_failure_in_a_worker_is_raised(monkeypatch):
 def test_a_worker_with_other_code_trains_nothing(monkeypatch):
     monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
     monkeypatch.setattr("fedrepro.runs.run.code_digest", lambda _: "edited")
-    with pytest.raises(UserError, match="code changed since the work was planned"):
+    with pytest.raises(UserError, match="code changed"):
         advance(federation(config(), executor="sequential", cores=2), 1)
-
-
-def test_a_run_records_its_cores(monkeypatch, tmp_path):
-    """Only the times in its folder depend on them."""
-    monkeypatch.setattr(worker_pool, "WorkerProcess", Here)
-    settings, data, found = config(algorithm={"name": "scaffold"}), images(), []
-    for cores in (1, 2):
-        run = a_run(tmp_path / str(cores) / "run", settings)
-        assert train(run, data, partition(settings, data), torch.device("cpu"), Limits(), "sequential", cores=cores)
-        times = json.loads(run.summary.read_text())
-        assert times["core_seconds"] == pytest.approx(cores * times["seconds"], abs=0.02)
-        found.append((without_times(run.folder), (run.folder / "model.safetensors").read_bytes()))
-    assert found[0] == found[1]
-
-
-def test_only_sequential_on_a_processor_uses_workers():
-    assert federation(config(), executor="stacked", cores=2).worker_pool is None
-    assert federation(config(clients_per_round=1), executor="sequential", cores=2).worker_pool is None
-    assert federation(config(clients_per_round=3), executor="sequential", cores=8).cores == 3
-    assert not any(
-        uses_worker_pool(*one) for one in (("sequential+graph", torch.device("cuda")), ("plain", torch.device("cpu")))
-    )

@@ -107,7 +107,7 @@ def load(text: str) -> Any:
     _check_structure(text)
     try:
         return yaml.load(text, _StrictLoader)  # a SafeLoader
-    except (AttributeError, KeyError, ValueError) as error:  # of a value that does not fit its tag
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # of a value that does not fit its tag
         raise UserError(f"a tag such as !!bool does not fit its value ({error}). Remove the tag.") from None
 
 
