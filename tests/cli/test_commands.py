@@ -242,3 +242,10 @@ def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
     assert claims.count("\n  direction supported ") > 10 and "\x1b" not in claims
     assert main.main(["verdicts", "fedavg"]) == 2 and "unknown paper 'fedavg'" in capsys.readouterr().err
     assert main.main(["verdicts", "--scale", "quick"]) == 2 and "Choose from small, paper" in capsys.readouterr().err
+
+
+def test_a_reader_that_ends_early_is_no_error():
+    command = [sys.executable, "-m", "fedrepro.cli", "verdicts", "fedmax", "--scale", "small"]  # more than a buffer holds
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        shown.stdout.close()
+        assert shown.wait() == 0 and shown.stderr.read() == b""

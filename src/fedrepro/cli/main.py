@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import re
+import select
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _output_closed() -> bool:
     """Return whether the reader of the output has ended, as `| head` does; if so, discard the rest of the output."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)  # errors alone
+    if closed := bool(output.poll(0)):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    return closed
 
 
 def _parser() -> argparse.ArgumentParser:
