@@ -14,7 +14,7 @@ from fedrepro.config.params import read_params
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import cost
+from fedrepro.experiments import cost, plan
 from fedrepro.experiments.plan import PlannedExperiment, Series
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs, tasks
 from fedrepro.runs.paths import Paths
@@ -318,7 +318,7 @@ def test_groups_that_cannot_be_are_refused_before_anything_is_trained(options, k
     run = Run(tmp_path / "run", config(algorithm={"name": "psi_net", **options}), "data", "code")
     planned = PlannedExperiment("p", "fig", None, (Series("in groups", (run,)),), location="here")
     with pytest.raises(UserError, match=f"here: series.in groups: algorithm psi_net: {key}: "):
-        cost.pending_work([planned], PARAMS, Paths(results=tmp_path))
+        cost.missing_work(plan.planned_work([planned]), PARAMS, Paths(results=tmp_path))
 
 
 # The paper's set-ups

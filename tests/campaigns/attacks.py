@@ -35,7 +35,8 @@ from fedrepro.core import provenance
 from fedrepro.core.files import MACHINE
 from fedrepro.data.datasets import SOURCES, _download
 from fedrepro.data.datasets.source import File
-from fedrepro.experiments.workflow import Workflow
+from fedrepro.experiments.request import Command
+from fedrepro.experiments.workflow import Capacity, plan_workflow
 from fedrepro.runs import records
 from support import settings
 from support.files import IMAGES, md5, mnist_files
@@ -167,7 +168,7 @@ def names(scene: Scene) -> Iterator[tuple[Work, str]]:
 
 def packed() -> int:
     """What Snakemake's main process plans."""
-    Workflow(strict_yaml.read(Path("params.yaml")), requested=())
+    plan_workflow(strict_yaml.read(Path("params.yaml")), Command(), Capacity())
     return 0
 
 

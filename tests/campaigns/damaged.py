@@ -20,7 +20,7 @@ from fedrepro.cli import main
 from fedrepro.config.params import read_params
 from fedrepro.core.files import write_json
 from fedrepro.data import datasets
-from fedrepro.experiments import plan, study_plan
+from fedrepro.experiments import plan
 from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from support.files import CIFAR10_ARCHIVE, cifar10_files, declare, idx_bytes, mnist_files, tar_gz, write_all
@@ -71,9 +71,8 @@ def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
     for item in plan.all_experiments(plan.plan_experiments(params, paths)):
-        gather.gather(plan.result_sources(item, params), Path("out"))
-        study = study_plan.plan_studies(item, params, paths)["newcomers"]
-        gather.gather(study_plan.result_sources(study, params), Path("out"))
+        for study in ("", "newcomers"):
+            gather.gather(plan.result_sources(item, study, params), Path("out"))
     return 0
 
 

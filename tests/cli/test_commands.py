@@ -12,14 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedrepro.cli import main
+from fedrepro.cli import commands, main
 from fedrepro.cli import targets as listing
 from fedrepro.config import strict_yaml
 from fedrepro.config.params import read_params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import plan_experiments
-from fedrepro.experiments.workflow import Workflow
+from fedrepro.experiments.request import Command
+from fedrepro.experiments.workflow import Capacity, plan_workflow
 from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from support import settings
@@ -166,7 +167,7 @@ def test_a_variable_that_names_no_commit_is_refused_at_the_start(ready, monkeypa
     assert refused(capsys, "train") == "FEDREPRO_COMMIT: 'test' names no commit; set what `git rev-parse HEAD` prints"
     assert not Path("results/runs").exists()
     with pytest.raises(UserError, match="^FEDREPRO_COMMIT: 'test' names no commit"):
-        Workflow(strict_yaml.read(Path("params.yaml")), requested=())
+        plan_workflow(strict_yaml.read(Path("params.yaml")), Command(), Capacity())
 
 
 def test_stopped_by_hand(here, capsys, monkeypatch):
@@ -181,7 +182,7 @@ def test_stopped_by_hand(here, capsys, monkeypatch):
 
 
 def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, monkeypatch):
-    from fedrepro.experiments import study_plan, study_runner
+    from fedrepro.experiments import study_runner
     from fedrepro.training import runner
 
     def train(runs, *arguments, failures, **options):
@@ -196,7 +197,7 @@ def test_studies_of_what_is_finished_are_made_though_a_run_failed(here, capsys, 
     monkeypatch.setattr(runner, "train", train)
     study = SimpleNamespace(snapshots=frozenset)
     monkeypatch.setattr(
-        study_plan, "unfinished", lambda chosen, *_: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
+        commands, "_unfinished_studies", lambda chosen: [SimpleNamespace(run=run, study=study) for run in chosen[0].runs]
     )
     monkeypatch.setattr(study_runner, "run_studies", lambda cases, *_, **options: made.extend(cases) or [])
     write(here, {})

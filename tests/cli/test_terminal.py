@@ -26,7 +26,7 @@ from fedrepro.cli.terminal.screen import Screen
 from fedrepro.core.errors import STOPPED, UserError, on_signals, unknown_name
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost
-from fedrepro.experiments.cost_model import Cost
+from fedrepro.experiments.jobs import Cost, Work
 from fedrepro.experiments.plan import PlannedExperiment
 from support.pipeline import ROOT, command, environment, shrink
 from support.terminal import CTRL_C, OnTerminal, opened
@@ -36,8 +36,9 @@ def record(message: str = "", level: int = logging.INFO, **extra) -> logging.Log
     return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
 
 
-def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> cost.PendingWork:
-    return cost.PendingWork(name, "p/fig", f"fig {name}", folder / name / "record.json", Cost(1, 1, 1e12, seconds), studies)
+def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> Work:
+    given = {"group": "p/fig", "name": f"fig {name}", "cost": Cost(1, 1, 1e12, seconds), "is_study": studies}
+    return Work(SimpleNamespace(id=name), folder / name / "record.json", "p_fig", name, **given)
 
 
 def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
@@ -64,7 +65,7 @@ def runs(tmp_path) -> list[Path]:
     return [tmp_path / name for name in "abc"]
 
 
-def jobs_of(runs: list[Path]) -> dict[str, list[cost.PendingWork]]:
+def jobs_of(runs: list[Path]) -> dict[str, list[Work]]:
     """Of the runs the first two in one job."""
     entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
     return {"train_x": entries[:2], "train_y": entries[2:]}
@@ -215,7 +216,7 @@ def test_what_a_user_reads(runs, tmp_path):
     """The words of everything else here."""
     log, terminal = tmp_path / "job.log", screen()
     failure.write(log, {"b": ValueError("boom\nwith a second line"), "activations of b": UserError("no weights")})
-    study = replace(entry("c", 1, True), id="activations of b", name="activations of fig b")
+    study = replace(entry("c", 1, True), item=SimpleNamespace(id="activations of b"), name="activations of fig b")
     terminal.handle(record("To be trained", event=Event.COST, requested=jobs_of(runs) | {"study_x": [study]}))
     terminal.handle(record(event=LogEvent.JOB_INFO, jobid=3, rule_name="train_x"))
     finish(runs[0])
@@ -454,7 +455,7 @@ def test_a_bill_by_hand():
 
 
 def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
-    def run(name: str, cores: int) -> cost.PendingWork:
+    def run(name: str, cores: int) -> Work:
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 

@@ -22,8 +22,8 @@ from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.experiments import keep, prune, run_lookup, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.cost import pending_work
-from fedrepro.experiments.study_plan import PlannedStudy, StudyRun
+from fedrepro.experiments.cost import missing_work
+from fedrepro.experiments.study_plan import StudyRun
 from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -700,9 +700,11 @@ def test_plan(name, paths):
         MissingReason(MissingKind.NO_STUDY, study=TITLES[other]) for other in NAMES if other != name
     }
     assert list(found.series) == ["FedAvg", "Prox"] and len(found.study_runs) == 2 and found.skipped is None
-    names = [(piece.experiment, piece.name) for piece in study_plan.work_items([found, found])]
-    assert names == [(f"{name}_p_fig", "FedAvg_s0"), (f"{name}_p_fig", "Prox_s0")]
-    assert study_plan.done_files([found, found]) == [case.done_file for case in found.study_runs]
+    params = settings.params(merge(SETTINGS, fig(**asked(name))))
+    item = experiments.plan_experiments(params, paths)["p"]["fig"]
+    work = [piece for piece in experiments.planned_work([item, item]) if piece.is_study]
+    assert [(piece.experiment, piece.series) for piece in work] == [(f"{name}_p_fig", f"{label}_s0") for label in found.series]
+    assert [piece.done_file for piece in work] == [case.done_file for case in found.study_runs]
     assert plans(asked(name) | {"studies": {name: None}}, paths)[name].skipped == MissingReason(
         MissingKind.NO_STUDY, study=TITLES[name]
     )
@@ -720,7 +722,8 @@ def test_what_studies_cost(paths):
     for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
         params = settings.params(merge(merge(SETTINGS, fig(**changes)), machine))
-        found = pending_work([experiments.plan_experiments(params, paths)["p"]["fig"]], params, paths)
+        planned = experiments.planned_work([experiments.plan_experiments(params, paths)["p"]["fig"]])
+        found = missing_work(planned, params, paths)
         assert [entry.is_study for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
         cost = {entry.group: entry.cost for entry in found}
         plane, new = (cost[f"{TITLES[name]} after them, at most"] for name in ("tsne", "newcomers"))
@@ -763,10 +766,11 @@ def test_studies_that_do_not_suit_an_experiment(changes, paths):
         plans(changes, paths)
 
 
-def gathered(found: PlannedStudy, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
+def gathered(name: str, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = settings.params(merge(SETTINGS, fig(**changes)))
-    gather.gather(study_plan.result_sources(found, params), out)
-    return json.loads((out / f"fig-{found.study_name}.json").read_text()), rows(out / f"fig-{found.study_name}.csv")
+    item = experiments.plan_experiments(params, Paths())["p"]["fig"]
+    gather.gather(experiments.result_sources(item, name, params), out)
+    return json.loads((out / f"fig-{name}.json").read_text()), rows(out / f"fig-{name}.csv")
 
 
 @pytest.fixture
@@ -821,7 +825,12 @@ def test_from_the_command_line_to_kept_results(here, capsys):
         assert {"run": path.parent.name} | kept == records.load_study(path)
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.study_runs)
-    assert study_plan.work_items(found.values()) == []
+    assert (
+        experiments.planned_work(
+            [experiments.plan_experiments(settings.params(merge(SETTINGS, fig(**ALL))), Paths())["p"]["fig"]]
+        )
+        == []
+    )
 
     # other numbers: what they start from still lies in the runs' folders, which are needed for that
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
@@ -848,12 +857,12 @@ def test_from_the_command_line_to_kept_results(here, capsys):
 def check_gathered(out: Path) -> None:
     nothing = {"studies": dict.fromkeys(NAMES)}
     for name, found in plans(ALL, Paths()).items():
-        note, table = gathered(found, ALL, out)
+        note, table = gathered(name, ALL, out)
         study, config = found.study_runs[0].study, found.study_runs[0].run.config.model_dump(mode="json")
         assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
         assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
         assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
-        note, table = gathered(plans(nothing, Paths())[name], nothing, out)
+        note, table = gathered(name, nothing, out)
         assert (note["settings"], note["series"], table) == (None, {}, [])
         assert note["reason"] == {"kind": "no study", "study": study.title}
 
