@@ -12,6 +12,7 @@ from snakemake.exceptions import WorkflowError
 
 from fedrepro.cli.terminal import Event, exit_on_signals
 
+began = time.time()
 if workflow.is_main_process:
     exit_on_signals()  # first: the other imports take a second
     shell.prefix("trap '' INT HUP; exec ")  # jobs get SIGTERM from this process, in place of the terminal's signals
@@ -76,7 +77,7 @@ onstart:
 
 onsuccess:
     mirror_runs()
-    text = summary.closing_message(made(), reports.folder, time.time() - work.began)
+    text = summary.closing_message(made(), reports.folder, time.time() - began)
     logger.info(text, extra={"event": Event.END})
 
 

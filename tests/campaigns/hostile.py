@@ -39,8 +39,9 @@ from fedrepro.core.files import MACHINE
 from fedrepro.data import datasets
 from fedrepro.data.datasets import SOURCES, _download
 from fedrepro.data.datasets.source import File
-from fedrepro.experiments import plan, study_plan
-from fedrepro.experiments.workflow import Workflow
+from fedrepro.experiments import plan
+from fedrepro.experiments.request import Command
+from fedrepro.experiments.workflow import Capacity, plan_workflow
 from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.training.run import Limits
@@ -181,8 +182,8 @@ def gathered() -> int:
     """What reports read, of an experiment and its study, into `out`."""
     params, paths = read_params(), Paths()
     for item in plan.all_experiments(plan.plan_experiments(params, paths)):
-        gather.gather(plan.result_sources(item, params), Path("out"))
-        gather.gather(study_plan.result_sources(study_plan.plan_studies(item, params, paths)["newcomers"], params), Path("out"))
+        for study in ("", "newcomers"):
+            gather.gather(plan.result_sources(item, study, params), Path("out"))
     return 0
 
 
@@ -197,7 +198,7 @@ def identified() -> int:
 
 def packed() -> int:
     """What Snakemake's main process plans."""
-    Workflow(strict_yaml.read(Path("params.yaml")), requested=())
+    plan_workflow(strict_yaml.read(Path("params.yaml")), Command(), Capacity())
     return 0
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from rich import cells
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from fedrepro.cli.terminal import Event, log_filters
@@ -23,18 +24,19 @@ from fedrepro.cli.terminal.screen import Screen
 from fedrepro.core.errors import STOPPED, UserError
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost
-from fedrepro.experiments.cost_model import Cost
+from fedrepro.experiments.jobs import Cost, Work
 from fedrepro.experiments.plan import PlannedExperiment
 from support.pipeline import ROOT, command, environment, shrink
-from support.terminal import CTRL_C, OnTerminal
+from support.terminal import CTRL_C, OnTerminal, opened
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
     return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
 
 
-def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> cost.PendingWork:
-    return cost.PendingWork(name, "p/fig", f"fig {name}", folder / name / "record.json", Cost(1, 1, 1e12, seconds), studies)
+def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> Work:
+    given = {"group": "p/fig", "name": f"fig {name}", "cost": Cost(1, 1, 1e12, seconds), "is_study": studies}
+    return Work(SimpleNamespace(id=name), folder / name / "record.json", "p_fig", name, **given)
 
 
 def reach(folder: Path, round: int, value: float | None = 0.813) -> None:
@@ -61,7 +63,7 @@ def runs(tmp_path) -> list[Path]:
     return [tmp_path / name for name in "abc"]
 
 
-def jobs_of(runs: list[Path]) -> dict[str, list[cost.PendingWork]]:
+def jobs_of(runs: list[Path]) -> dict[str, list[Work]]:
     """Of the runs the first two in one job."""
     entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
     return {"train_x": entries[:2], "train_y": entries[2:]}
@@ -112,6 +114,20 @@ def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at
 # ---- the screen
 
 
+class Terminal(io.StringIO):
+    """What is written, and the size of a real terminal."""
+
+    def __init__(self, columns: int = 100) -> None:
+        super().__init__()
+        self.ours, self.other = opened(columns)
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self.other
+
+
 def screen(stream: io.StringIO | None = None) -> Screen:
     shown = Screen(stream or io.StringIO(), live=True)
     shown.ticker = None  # the tests tick
@@ -147,6 +163,23 @@ def test_event_and_level_decide_what_is_shown(records, shown):
     terminal.close()
     terminal.close()  # as logging does once more
     assert terminal.stream.getvalue().splitlines() == shown
+
+
+@pytest.mark.parametrize("columns", [0, 80, 100, 150])
+def test_a_narrow_terminal_cuts_the_end_and_never_the_time_left(columns, tmp_path):
+    clock, stream, title = Clock(), Terminal(columns), "a client with shares of 連合学習 and a long title, seed"
+    shown = Screen(stream, live=True, progress=Progress(clock))
+    runs = [entry(f"{title} {seed}", 30, folder=tmp_path) for seed in range(3)]
+    shown.progress.requested = {f"train_{number}": [run] for number, run in enumerate(runs)}
+    shown.progress.running = {number: f"train_{number}" for number in range(3)}
+    shown.show()
+    clock.now += 600
+    for run in runs:
+        reach(run.done_file.parent, 20)
+    shown.show()
+    line = stream.getvalue().split("\r\x1b[K")[-1]
+    assert line.startswith("0 of 3 runs done | about 10 min left | fig a client") and line.endswith("…")
+    assert (columns or 80) - 3 <= cells.cell_len(line) < (columns or 80)
 
 
 @pytest.fixture
@@ -291,7 +324,7 @@ def test_a_bill_by_hand():
 
 
 def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
-    def run(name: str, cores: int) -> cost.PendingWork:
+    def run(name: str, cores: int) -> Work:
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 

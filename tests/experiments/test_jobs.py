@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 from fedrepro.config.params import DeviceChoice
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import cost_model
-from fedrepro.experiments.jobs import MIN_JOB_SECONDS, Job, WorkItem, makespan, pack, read_jobs, write_jobs
+from fedrepro.experiments.jobs import MIN_JOB_SECONDS, Cost, Job, Work, makespan, pack, pack_jobs, read_jobs, write_jobs
 from fedrepro.experiments.resolve import resolve
 from fedrepro.models import resnet50
 from fedrepro.runs import records
@@ -67,87 +68,101 @@ def test_packing_examples(costs, least, jobs):
 # ---- what the main process decides, others read
 
 
-def pieces(folder: Path, count: int) -> list[WorkItem[float]]:
-    return [WorkItem("p_fig", f"{i} L2 0.1", 20.0 + i, folder / f"run{i}" / "record.json") for i in range(count)]
+def piece(
+    folder: Path, number: int, seconds: float, experiment: str = "p_fig", label: str = "", key: str | None = None
+) -> Work:
+    run = SimpleNamespace(id=f"run{number}", step_cache_key=key)
+    done_file = folder / run.id / "record.json"
+    return Work(run, done_file, experiment, label or f"{number} L2 0.1", cost=Cost(seconds=seconds))
 
 
-def finish(piece: WorkItem) -> None:
+def pieces(folder: Path, count: int) -> list[Work]:
+    return [piece(folder, i, 20.0 + i) for i in range(count)]
+
+
+def written(work: list[Work], least: int, folder: Path) -> list[Job]:
+    jobs = pack_jobs([one for one in work if not one.done_file.exists()], least)
+    write_jobs(jobs, folder)
+    return jobs
+
+
+def finish(piece: Work) -> None:
     piece.done_file.parent.mkdir(exist_ok=True)
     piece.done_file.write_text("")
 
 
-def by_name(jobs: list[Job]) -> dict[str, tuple[WorkItem, ...]]:
-    return {job.name: job.items for job in jobs}
+def by_name(jobs: list[Job]) -> dict[str, tuple[Work, ...]]:
+    return {job.name: job.work for job in jobs}
 
 
 def test_other_processes_have_the_jobs_of_the_main_process(tmp_path):
     """Also if some of a job's runs are finished by then, or another main process has packed the rest again."""
     known, folder = pieces(tmp_path, 9), tmp_path / "packed" / "quick"
     finish(known[3])
-    first = write_jobs(known, float, 2, folder)
-    assert sorted(piece.name for job in first for piece in job.items) == sorted(p.name for p in known if p != known[3])
+    first = written(known, 2, folder)
+    assert sorted(one.series for job in first for one in job.work) == sorted(one.series for one in known if one != known[3])
     assert all(job.name.isidentifier() for job in first) and by_name(read_jobs(known, folder)) == by_name(first)
-    finish(first[0].items[0])
+    finish(first[0].work[0])
     assert by_name(read_jobs(known, folder)) == by_name(first)
-    second = write_jobs(known, float, 3, folder)
-    assert len(second) == 3 and first[0].items[0] not in [piece for job in second for piece in job.items]
+    second = written(known, 3, folder)
+    assert len(second) == 3 and first[0].work[0] not in [one for job in second for one in job.work]
     assert by_name(read_jobs(known, folder)) == by_name(first) | by_name(second)
     assert read_jobs(known[:5], folder) == []  # of other settings: some of each job's runs are not in the plan any more
-    for piece in known:
-        finish(piece)
-    assert write_jobs(known, float, 2, folder) == [] and read_jobs(known, folder) == []  # what is over is forgotten
+    for one in known:
+        finish(one)
+    assert written(known, 2, folder) == [] and read_jobs(known, folder) == []  # what is over is forgotten
 
 
 def test_job_names_are_unique(tmp_path):
-    one, two = (write_jobs(pieces(tmp_path, count), float, 1, tmp_path / "packed")[0] for count in (2, 3))
+    one, two = (pack_jobs(pieces(tmp_path, count), 1)[0] for count in (2, 3))
     assert one.name.startswith("p_fig_0_L2_0_1_and_1_more_") and two.name.startswith("p_fig_0_L2_0_1_and_2_more_")
-    alone = write_jobs(pieces(tmp_path, 1), float, 1, tmp_path / "packed")[0]
-    other = write_jobs(pieces(tmp_path / "other", 1), float, 1, tmp_path / "packed")[0]
+    alone, other = (pack_jobs(pieces(folder, 1), 1)[0] for folder in (tmp_path, tmp_path / "other"))
     assert "more" not in alone.name and alone.name != other.name and alone.name[:-10] == other.name[:-10]
 
 
 @pytest.mark.parametrize("label", ["\N{CJK UNIFIED IDEOGRAPH-5B66}" * 300, "l" * 300])
 def test_a_long_label_is_cut_in_names_of_files(tmp_path, label):
     """By bytes: a file name has 255 at most. Labels with the same beginning give different jobs."""
-    known = [WorkItem("p_fig", f"{label} {i}", i, tmp_path / f"run{i}" / "record.json") for i in range(2)]
-    names = {job.name for job in write_jobs(known, float, 2, tmp_path / "packed")}
+    names = {job.name for job in pack_jobs([piece(tmp_path, i, 1.0, label=f"{label} {i}") for i in range(2)], 2)}
     assert len(names) == 2 and max(len(name.encode()) for name in names) < 160
 
 
-@pytest.mark.parametrize(("mixed", "least"), [(0, 1), (0, 2), (0, 16), (4, 2)])
-def test_only_mixed_experiments_share_jobs(tmp_path, mixed, least):
-    """A single requested figure trains its runs alone; together the experiments have work for all cores."""
-    known = [WorkItem(f"p_fig{i % 5}", f"{i}", 1.0 + i, tmp_path / f"run{i}" / "record.json") for i in range(20)]
-    names = {f"p_fig{i}" for i in range(mixed)}
-    jobs = write_jobs(known, float, least, tmp_path / "packed", names)
-    assert sorted(sum((job.work for job in jobs), [])) == [piece.work for piece in known]
-    found = [{piece.experiment for piece in job.items} for job in jobs]
-    assert all(len(own) == 1 or own <= names for own in found) and len(jobs) >= least
-    assert (len(jobs) < 5 and max(map(len, found)) > 1) if mixed else len(jobs) >= 5
-    loads = [sum(job.work) for job in jobs]
-    assert loads == sorted(loads, reverse=True)
+@pytest.mark.parametrize(("together", "least"), [(False, 1), (False, 2), (False, 16), (True, 2)])
+def test_experiments_share_jobs_only_if_they_may(tmp_path, together, least):
+    """Together they have work for all cores."""
+    known = [piece(tmp_path, i, 1.0 + i, f"p_fig{i % 5}") for i in range(20)]
+    jobs = pack_jobs(known, least, together)
+    assert sorted(one.cost.seconds for job in jobs for one in job.work) == [one.cost.seconds for one in known]
+    found = [{one.experiment for one in job.work} for job in jobs]
+    assert len(jobs) >= least
+    assert (
+        (len(jobs) < 5 and max(map(len, found)) > 1) if together else (len(jobs) >= 5 and all(len(own) == 1 for own in found))
+    )
+    assert [job.seconds for job in jobs] == sorted((job.seconds for job in jobs), reverse=True)
 
 
 @pytest.mark.parametrize(("alike", "seconds", "least", "sizes"), [
     (2, 2.0, 2, [6, 6]), (2, 20.0, 2, [4, 4, 4]), (2, 300.0, 2, [1] * 12), (12, 3.0, 1, [12]), (12, 3.0, 4, [3] * 4),
 ])  # fmt: skip
-def test_items_with_one_step_cache_key_share_a_job(tmp_path, alike, seconds, least, sizes):
+def test_runs_with_one_step_cache_key_share_a_job(tmp_path, alike, seconds, least, sizes):
     """Seeds of one series share a job, as long as that leaves work for every core and a long run its own job."""
-    known = [WorkItem("p_fig", f"{i}", i, tmp_path / f"run{i}" / "record.json", f"series {i // alike}") for i in range(12)]
-    jobs = write_jobs(known, lambda work: seconds, least, tmp_path / "packed")
-    assert sorted(sum((job.work for job in jobs), [])) == list(range(12)) and all(job.work == sorted(job.work) for job in jobs)
-    assert [len(job.work) for job in jobs] == sizes
+    known = [piece(tmp_path, i, seconds, key=f"series {i // alike}") for i in range(12)]
+    jobs = pack_jobs(known, least)
+    numbers = [[known.index(one) for one in job.work] for job in jobs]
+    assert sorted(sum(numbers, [])) == list(range(12)) and all(own == sorted(own) for own in numbers)
+    assert [len(own) for own in numbers] == sizes
     if alike == 2 and max(sizes) > 1:
-        assert all(len({piece.step_cache_key for piece in job.items}) == len(job.work) / 2 for job in jobs)
+        assert all(len({one.step_cache_key for one in job.work}) == len(job.work) / 2 for job in jobs)
 
 
-def test_requested_work_keeps_every_core_busy(tmp_path):
-    """One paper of four, or one figure: its runs, however little of all, keep every core busy."""
-    known = [WorkItem(f"p_fig{i % 4}", f"{i}", i, tmp_path / f"run{i}" / "record.json") for i in range(40)]
-    of = {piece.work: piece.experiment for piece in known}
-    for mixed in (set(), set(of.values())):
-        jobs = write_jobs(known, float, 4, tmp_path / f"{len(mixed)}", mixed & {"p_fig1"}, lambda work: of[work] == "p_fig1")
-        assert len([job for job in jobs if {of[work] for work in job.work} == {"p_fig1"}]) == 4
+def test_a_retry_reserves_more_time_and_memory(tmp_path):
+    work = [
+        replace(one, cost=Cost(seconds=90, memory=memory))
+        for one, memory in zip(pieces(tmp_path, 2), (1.5e9, 2e9), strict=True)
+    ]
+    job = Job("job", tuple(work))
+    assert [job.minutes(attempt) for attempt in (1, 2)] == [66, 132]  # an hour and twice three minutes
+    assert [job.megabytes(attempt) for attempt in (1, 2)] == [2000, 4000]
 
 
 @pytest.mark.parametrize(("costs", "workers", "expected"), [([], 2, 0), ([3, 2, 2], 1, 7), ([3, 2, 2], 2, 4), ([9, 1], 4, 9)])
@@ -160,7 +175,7 @@ def test_makespan(costs, workers, expected):
 
 def cost(
     run: Run, folder: Path, device: str = "cpu", ratios: cost_model.Ratios | None = None, hardware: str = "", **options: Any
-) -> cost_model.Cost:
+) -> Cost:
     counts, executor = cost_model.CountCache(Paths(results=folder)), options.pop("executor", "sequential")
     return cost_model.estimate(run, counts, executor, torch.device(device), ratios or {}, hardware, **options)
 
@@ -188,7 +203,7 @@ def test_a_guess_needs_no_kept_run(tmp_path):
 def test_cost_of_a_frozen_reference_network(tmp_path):
     """One more forward pass: in every epoch if images are augmented, else in the first."""
 
-    def of(name: str, device: str = "cpu", **changes) -> cost_model.Cost:
+    def of(name: str, device: str = "cpu", **changes) -> Cost:
         resolved = resolve(config(algorithm={"name": name}, local_epochs=2, evaluate_every=2, **changes))
         return cost(a_run(tmp_path, resolved), tmp_path, device)
 
@@ -205,7 +220,7 @@ def test_cost_of_a_frozen_reference_network(tmp_path):
 def test_cost_of_measures_over_all_clients(tmp_path, every, times):
     """One of 4 clients in each evaluated round: 2 epochs of its 20 images, and its 10 test images before and after."""
 
-    def of(*measures: str) -> cost_model.Cost:
+    def of(*measures: str) -> Cost:
         given = {"train_images": 80, "test_images": 40, "evaluate_every": every}
         return cost(a_run(tmp_path, config(**given, measures=measures)), tmp_path)
 
@@ -216,7 +231,7 @@ def test_cost_of_measures_over_all_clients(tmp_path, every, times):
     assert of("initial_accuracy_all", "personal_accuracy_all").evaluated == plain.evaluated + times * 2 * 10
 
 
-def of_one_image(cost: cost_model.Cost) -> float:
+def of_one_image(cost: Cost) -> float:
     """Return the operations of one image's forward pass."""
     return cost.operations / (3 * cost.samples + cost.evaluated)
 

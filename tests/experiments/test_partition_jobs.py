@@ -5,13 +5,19 @@ import sys
 
 import numpy as np
 
+from fedrepro.config.params import Params
 from fedrepro.data import datasets, partitions
 from fedrepro.data.partitions import _store
 from fedrepro.experiments import partition_jobs
 from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs
 from fedrepro.report.figures import _partition_heatmap
+from fedrepro.runs.paths import Paths
 from support.experiments import one, params
 from support.federation import config
+
+
+def drawn(settings: Params, paths: Paths) -> list[partition_jobs.PartitionJob]:
+    return partition_jobs.partition_jobs(all_experiments(plan_experiments(settings, paths)), paths)
 
 
 def test_each_partition_is_drawn_by_one_job(paths):
@@ -24,7 +30,7 @@ def test_each_partition_is_drawn_by_one_job(paths):
         },
     }
     planned = plan_experiments(params(papers={"p": {"one": {"series": series}, "two": two}}), paths)
-    found = {drawing.name: drawing for drawing in partition_jobs.partition_jobs(planned, paths)}
+    found = {drawing.name: drawing for drawing in partition_jobs.partition_jobs(all_experiments(planned), paths)}
     described = {name: ([data.name for data in job.datasets], len(job.configs)) for name, job in found.items()}
     assert described == {"p": (["digits_rgb", "digits"], 6), "p_mnist": (["mnist"], 2)}  # the seeds; Prox shares those of "one"
     runs = unique_runs(all_experiments(planned))
@@ -34,8 +40,10 @@ def test_each_partition_is_drawn_by_one_job(paths):
 
 def test_a_learning_rate_changes_no_partition(paths):
     """Snakemake compares a job's parameters: they contain only what determines a partition."""
-    first, faster = (partition_jobs.partition_jobs(plan_experiments(one(lr=lr), paths), paths) for lr in (0.1, 0.2))
-    assert first == faster and first != partition_jobs.partition_jobs(plan_experiments(one(train_images=50), paths), paths)
+    first, faster = (drawn(one(lr=lr), paths) for lr in (0.1, 0.2))
+    assert first == faster and first != partition_jobs.partition_jobs(
+        all_experiments(plan_experiments(one(train_images=50), paths)), paths
+    )
 
 
 def test_a_heat_map_is_drawn_again_when_its_code_or_its_partition_changes(tmp_path, monkeypatch):

@@ -12,9 +12,9 @@ from fedrepro.config.params import Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.data import datasets
-from fedrepro.experiments import keep, prune, resolve, run_list, run_lookup, study_plan
+from fedrepro.experiments import keep, prune, resolve, run_list, run_lookup
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.plan import all_experiments, plan_experiments, unique_runs, work_items
+from fedrepro.experiments.plan import all_experiments, plan_experiments, planned_work, unique_runs
 from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -100,16 +100,16 @@ def test_a_shared_baseline_is_trained_once(paths):
     assert {path for path, *_ in planned_runs} == {"p"} and len(planned_runs) == 8
 
 
-def test_work_items_never_repeat_a_run(paths):
+def test_planned_work_never_repeats_a_run(paths):
     planned = plan_experiments(params(), paths)
-    found = work_items(planned)
-    assert [f"{piece.experiment}_{piece.name}" for piece in found] == [
+    found = planned_work(all_experiments(planned))
+    assert [f"{piece.experiment}_{piece.series}" for piece in found] == [
         f"p_{name}_s{seed}" for name in ("one_FedMMD", "one_FedAvg", "two_Prox") for seed in (0, 1)
     ]
-    assert [piece.work for piece in found] == unique_runs(all_experiments(planned))
+    assert [piece.item for piece in found] == unique_runs(all_experiments(planned))
     kept(planned["p"]["two"].series[1].runs[0], paths, "old")
-    left = work_items(plan_experiments(params(), paths))[4:]
-    assert [(piece.experiment, piece.name) for piece in left] == [("p_two", "Prox_s1")]
+    left = planned_work(all_experiments(plan_experiments(params(), paths)))[4:]
+    assert [(piece.experiment, piece.series) for piece in left] == [("p_two", "Prox_s1")]
 
 
 @pytest.mark.parametrize(("changes", "same"), [
@@ -451,16 +451,16 @@ def test_invalid_studies_at_other_scales_are_found_early():
 def test_run_lists_are_written_and_read(paths, tmp_path):
     runs = unique_runs(all_experiments(plan_experiments(params(), paths)))
     finish(runs[0])
-    run_list.write(runs, tmp_path / "runs.json")
+    run_list.write(runs, [], tmp_path / "runs.json")
     elsewhere = Paths(results=tmp_path / "elsewhere")
-    found = run_list.read(tmp_path / "runs.json", elsewhere)
+    found = list(run_list.read(tmp_path / "runs.json", elsewhere))
     assert [run.folder for run in found] == [elsewhere.runs("p") / run.id for run in runs[1:]]
     assert [run.config_record() for run in found] == [run.config_record() for run in runs[1:]]
     records = json.loads((tmp_path / "runs.json").read_text())
     for wrong in ([], {"newcomers": 7}):
         (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": wrong}]))
         with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
-            study_plan.from_run_list(tmp_path / "runs.json", elsewhere)
+            run_list.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
     with pytest.raises(UserError, match="planned with other code than this machine has"):
@@ -477,7 +477,7 @@ def test_run_lists_are_written_and_read(paths, tmp_path):
 ])  # fmt: skip
 def test_run_lists_with_other_folders_are_refused(key, value, words, paths, tmp_path):
     runs = experiments.unique_runs(experiments.all_experiments(experiments.plan_experiments(params(), paths)))[:1]
-    run_list.write(runs, tmp_path / "runs.json")
+    run_list.write(runs, [], tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
     changed = record[key] | value if key == "config" else value
     changed = changed.replace("NAME", runs[0].id) if isinstance(changed, str) else changed
@@ -497,7 +497,7 @@ def test_files_that_cannot_be_read_or_written(paths, tmp_path):
     with pytest.raises(UserError, match="absent.json: cannot be read"):
         run_list.read(tmp_path / "absent.json", paths)
     with pytest.raises(UserError, match="runs.json: cannot be written"):
-        run_list.write([], tmp_path / "absent" / "runs.json")
+        run_list.write([], [], tmp_path / "absent" / "runs.json")
 
 
 def test_a_partitions_file_is_named_by_what_it_depends_on(paths):

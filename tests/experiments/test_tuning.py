@@ -14,7 +14,8 @@ from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import keep, prune, resolve, trials
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.workflow import Capacity, Workflow
+from fedrepro.experiments.request import Command
+from fedrepro.experiments.workflow import Capacity, Workflow, plan_workflow
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind
 from fedrepro.runs.run import Run
@@ -180,21 +181,22 @@ def test_a_damaged_file_of_choices_is_an_error():
 
 def work(*requested: str, main: bool = True) -> Workflow:
     settings()
-    return Workflow(strict_yaml.read(Path("params.yaml")), Capacity(cores=2), main, dry=True, requested=requested)
+    command = Command(frozenset(requested), runs_jobs=False)
+    return plan_workflow(strict_yaml.read(Path("params.yaml")), command, Capacity(cores=2), main)
 
 
 def test_snakemake_trains_trials_only_if_asked():
     """A job reads them whatever its command line says; those of current choices are not trained again."""
     ids = {run.id for trial in planned(settings()).trials for run in trial.runs}
-    assert not ids & {item.work.id for item in work("train").run_items}
+    assert not ids & {run.id for job in work("train").train_jobs for run in job.items}
     asked = work("tune_p")
-    assert {run.id for job in asked.train_jobs for run in job.work} >= ids
+    assert {run.id for job in asked.train_jobs for run in job.items} == ids
     assert (
         set(asked.targets["tune_p"])
         == set(asked.targets["tune"])
         == {run.summary for trial in planned(settings()).trials for run in trial.runs}
     )
-    assert {item.name for item in asked.requested_experiments} == {"one-tuning"}
+    assert {item.name for item in asked.request.needed} == {"one-tuning"}
     packed = {job.name for job in asked.train_jobs}
     assert {job.name for job in work(main=False).train_jobs} >= packed
     with pytest.raises(UserError, match="p one: no values are chosen with these settings for Prox"):

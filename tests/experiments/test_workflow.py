@@ -1,6 +1,7 @@
 """The work that Snakemake's rules read, without Snakemake."""
 
 import copy
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ import pytest
 from fedrepro.config import strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.core.errors import UserError
-from fedrepro.experiments import workflow
-from fedrepro.experiments.workflow import Capacity, Workflow
+from fedrepro.experiments import jobs, plan, request, workflow
+from fedrepro.experiments.request import Command
+from fedrepro.experiments.workflow import Capacity, Workflow, plan_workflow
 from fedrepro.runs.mlflow_mirror import MirrorOutcome
+from fedrepro.runs.run import Run
 from support.experiments import SETTINGS, finish
 from support.settings import PAPER, place, place_paper
 
@@ -28,28 +31,36 @@ def here(tmp_path, monkeypatch) -> Path:
 def made(*requested: str, cores: int = 2, main: bool = True, **settings) -> Workflow:
     capacity = settings.pop("capacity", Capacity(cores=cores))
     file = place(Path(), merge(SETTINGS | {"device": "cpu"}, settings))
-    return Workflow(strict_yaml.read(file), capacity, main, dry=True, requested=requested)
+    return plan_workflow(strict_yaml.read(file), Command(frozenset(requested), runs_jobs=False), capacity, main)
 
 
-def work_of(jobs: list) -> list[str]:
-    return sorted(run.id for job in jobs for run in job.work)
+def runs_of(work: Workflow) -> list[Run]:
+    return plan.unique_runs(work.experiments)
+
+
+def names_of(work: Workflow) -> list[str]:
+    return [item.name for item in work.request.experiments]
+
+
+def work_of(jobs: Iterable) -> list[str]:
+    return sorted(run.id for job in jobs for run in job.items)
 
 
 def test_every_unfinished_run_is_in_one_job():
     work = made()
-    assert work_of(work.train_jobs) == sorted(run.id for run in work.runs) and len(work.runs) == 6  # FedAvg is shared
-    done = finish(work.runs[0])
+    assert work_of(work.train_jobs) == sorted(run.id for run in runs_of(work)) and len(runs_of(work)) == 6  # FedAvg is shared
+    done = finish(runs_of(work)[0])
     again = made()
-    assert work_of(again.train_jobs) == sorted(run.id for run in work.runs if run.id != done.id)
+    assert work_of(again.train_jobs) == sorted(run.id for run in runs_of(work) if run.id != done.id)
     assert again.finished_before == {done.summary}
 
 
 def test_a_job_reads_what_the_main_process_packed():
     """Also if some of it is finished by then, and without the costs, which take time."""
     planned = {job.name: job.done_files for job in made().train_jobs}
-    finish(made().runs[0])
+    finish(runs_of(made())[0])
     job = made(main=False)
-    assert {one.name: one.done_files for one in job.train_jobs} == planned and job.costs == job.costs_of_rules == {}
+    assert {one.name: one.done_files for one in job.train_jobs} == planned and not any(one.seconds for one in job.train_jobs)
 
 
 def test_a_paper_on_request_is_made_only_if_it_is_named_or_the_only_one():
@@ -58,84 +69,84 @@ def test_a_paper_on_request_is_made_only_if_it_is_named_or_the_only_one():
     assert made(**scale).default_papers.keys() == {"p"}
     both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}} | scale
     work = made(**both)
-    assert {item.paper for item in work.requested_experiments} == work.default_papers.keys() == {"q"}
+    assert {item.paper for item in work.request.experiments} == work.default_papers.keys() == {"q"}
     assert len(work.targets["train"]) == 4 and len(made("p", **both).targets["p"]) > 0
-    assert [item.name for item in made("p_f2", **scale).requested_experiments] == ["two"]
+    assert names_of(made("p_f2", **scale)) == ["two"]
     assert len(made("p", **scale).targets["p"]) == len(made("p").targets["p"]) > 0
 
 
 @pytest.mark.parametrize(("requested", "names"), [
     ((), ["one", "two"]), (("p",), ["one", "two"]), (("train_p",), ["one", "two"]), (("f2",), ["two"]), (("p_f1",), ["one"]),
-    (("all", "--cores", "2"), ["one", "two"]),
+    (("all",), ["one", "two"]),
 ])  # fmt: skip
 def test_the_command_line_says_what_is_requested(requested, names):
-    assert [item.name for item in made(*requested).requested_experiments] == names
+    assert sorted(names_of(made(*requested))) == names
 
 
-def test_options_values_are_no_targets():
-    words = workflow.command_words(["--cores", "all", "f1", "-j", "all", "--config", "data_mirror=/some/folder", "--summary=x"])
-    assert words == ["--cores", "f1", "-j", "--config", "--summary=x"]
+@pytest.mark.parametrize(("words", "targets", "runs_jobs"), [
+    ("--cores all f1 --config data_mirror=/some/folder scale=x", {"f1"}, True), ("-c 2", set(), True),
+    ("-j 2 p --summary", {"p"}, False), ("-n --cores 1 data/x.npz f2", {"data/x.npz", "f2"}, False),
+    ("f1 -c1 --rerun-triggers mtime params", {"f1"}, True),
+])  # fmt: skip
+def test_snakemake_says_which_words_are_targets(words, targets, runs_jobs):
+    assert request.read_command(words.split()) == Command(frozenset(targets), runs_jobs)
 
 
 def test_data_are_needed_by_what_is_requested_and_by_rules():
     def names(*requested: str) -> list[str]:
-        work = made(*requested)
-        return [item.name for item in work.experiments_needing_data(work.plan)]
+        return sorted({item.name for item in made(*requested).request.needed})
 
     assert names("f2") == ["two"] and names("f2", "data") == names("f2", "data/partitions/x.npz") == names() == ["one", "two"]
 
 
-def test_runs_of_one_figure_share_no_job_with_others():
-    for job in made("f2").train_jobs:
-        assert len({piece.experiment for piece in job.items}) == 1
+def test_only_what_is_requested_is_packed():
+    """It alone keeps every core busy."""
+    work = made("f2")
+    assert work_of(work.train_jobs) == sorted(run.id for run in work.plan["p"]["two"].runs) and len(work.train_jobs) == 2
+    for job in made("results/runs/p/x/summary.json").train_jobs:
+        assert len({piece.experiment for piece in job.work}) == 1, "one run that is named waits for no other experiment"
 
 
-@pytest.mark.parametrize(("short", "kinds"), [(0, {"p_one", "p_two"}), (10**6, {"p_one p_two"})])
-def test_runs_that_a_study_needs_share_jobs_where_the_work_is_short(monkeypatch, short, kinds):
-    """With long work the study would wait for the others too."""
-    monkeypatch.setattr(workflow, "SHORT_WORK_SECONDS", short)
-    work = made(cores=1, papers={"p": {"one": {"studies": {"activations": {"every": 1}}}}})
-    assert {" ".join(sorted({piece.experiment for piece in job.items})) for job in work.train_jobs} == kinds
-    assert len(work.study_jobs) == 1
+@pytest.mark.parametrize(
+    ("short", "kinds"), [(0, {"activations_p_one", "activations_p_two"}), (10**6, {"activations_p_one activations_p_two"})]
+)
+def test_studies_share_jobs_where_the_work_is_short(monkeypatch, short, kinds):
+    """With long work a study would wait for the other experiment's runs too."""
+    monkeypatch.setattr(jobs, "SHORT_WORK_SECONDS", short)
+    studied = {name: {"studies": {"activations": {"every": every}}} for name, every in (("one", 1), ("two", 2))}
+    work = made(cores=1, papers={"p": studied})
+    assert {" ".join(sorted({piece.experiment for piece in job.work})) for job in work.study_jobs} == kinds
 
 
 def test_the_longest_job_goes_first():
-    work = made(cores=1)
-    seconds = [work.priority(f"train_{job.name}") for job in work.train_jobs]
-    assert seconds == sorted(seconds, reverse=True) and work.priority("page") == 0
+    seconds = [job.seconds for job in made(cores=1).train_jobs]
+    assert seconds == sorted(seconds, reverse=True) and seconds[0] > 0
 
 
-def test_a_retry_reserves_more_time_and_memory():
-    work = made(cores=1)
-    rule = f"train_{work.train_jobs[0].name}"
-    largest = max(cost.cost.memory for cost in work.costs_of_rules[rule])
-    assert work.megabytes(rule, attempt=1) >= largest / 1e6 > 1000 and work.megabytes(rule, 2) == 2 * work.megabytes(rule, 1)
-    assert work.minutes(rule, attempt=2) == 2 * work.minutes(rule, attempt=1) > 0
-
-
-@pytest.mark.parametrize(("capacity", "each", "slots"), [
-    (Capacity(cores=4), 1, 4), (Capacity(cores=4), 3, 1), (Capacity(), 1, 2), (Capacity(nodes=30, cores=4), 2, 30),
+@pytest.mark.parametrize(("capacity", "each", "slots", "train_slots"), [
+    (Capacity(cores=4), 1, 4, 4), (Capacity(cores=4), 3, 4, 1), (Capacity(), 1, 2, 2),
+    (Capacity(nodes=30, cores=4), 2, 30, 30),
 ])  # fmt: skip
-def test_slots(capacity, each, slots):
-    work = made(capacity=capacity)
-    assert work.slots(each) == slots and work.gpus_per_job == 0 and work.gpu_slots is None
+def test_slots(capacity, each, slots, train_slots):
+    limits = made(capacity=capacity, cores_per_run=each).limits
+    assert (limits.slots, limits.train_slots, limits.gpus_per_job, limits.gpu_slots) == (slots, train_slots, 0, None)
 
 
 def test_a_gpu_takes_as_many_jobs_as_it_may(monkeypatch):
     monkeypatch.setattr(workflow.devices, "planned_device", lambda name: workflow.devices.torch.device("cuda"))
     monkeypatch.setattr(workflow.devices, "gpu_indices", lambda gpus: [0, 1])
     work = made(capacity=Capacity(cores=16), gpu_jobs_per_device=2, device="cuda", cores_per_run=4)
-    assert (work.gpus_per_job, work.gpu_slots, work.slots(), work.params.cores_per_run) == (1, 4, 4, 1)
-    assert made(capacity=Capacity(cores=16, gpus=1), device="cuda").slots() == 1
+    assert (work.limits.gpus_per_job, work.limits.gpu_slots, work.limits.train_slots, work.params.cores_per_run) == (1, 4, 4, 1)
+    assert made(capacity=Capacity(cores=16, gpus=1), device="cuda").limits.slots == 1
 
 
 def test_targets_name_their_files():
     work = made()
     assert work.targets.keys() == TARGETS
-    assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in work.runs}
+    assert set(work.targets["train"]) == set(work.targets["train_p"]) == {run.summary for run in runs_of(work)}
     assert work.targets["f1"] == [f"reports/quick/p/figures/f1.{ending}" for ending in ("svg", "pdf", "png", "csv")]
     assert set(work.targets["f1"]) < set(work.targets["p"]) == set(work.reports.files("p"))
-    assert set(work.targets["data"]) == {*work.prepared(work.runs), *work.partitions(work.runs)}
+    assert set(work.targets["data"]) == {*work.prepared(runs_of(work)), *work.partitions(runs_of(work))}
 
 
 def test_report_only_needs_no_data():
@@ -159,13 +170,13 @@ def test_a_figure_that_is_requested_alone_waits_for_its_own_runs():
     work, other = made("f2"), made("f2", "p")
     assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
     assert [path for path in work.reports.files("p") if "/data/" not in path] == work.targets["f2"]
-    assert set(other.reports.done_files("p")) == {run.summary for run in other.runs}
+    assert set(other.reports.done_files("p")) == {run.summary for run in runs_of(other)}
 
 
-def test_options_and_other_papers_add_no_figures():
+def test_other_papers_add_no_figures():
     place_paper(Path(), PAPER | {"figures": {"f": {"title": "One", "experiment": "one"}}}, "q")
     both = {"papers": {"q": {"one": SETTINGS["papers"]["p"]["one"]}}}
-    for work in (made("f2", "--profile", "profiles/slurm"), made("f2", "q", **both)):
+    for work in (made("f2", "f2"), made("f2", "q", **both)):
         assert set(work.reports.done_files("p")) == {run.summary for run in work.plan["p"]["two"].runs}
 
 
@@ -174,7 +185,7 @@ def test_skipped_experiments_have_no_files(tmp_path):
     work = made("f1", scales=skipped)
     assert work.targets["f1"] == [] and work.reports.artifact_keys("p") == []
     assert "f1: nothing to show at scale quick" in work.warnings
-    assert work.train_jobs == [] and work.costs == {}, "planned for nothing"
+    assert work.train_jobs == (), "planned for nothing"
     assert made("f1", "f2", scales=skipped).train_jobs and made("f1", "train", scales=skipped).train_jobs
     assert "f1" not in made(scales=skipped).reports.artifact_keys("p")
 
@@ -194,7 +205,7 @@ def test_a_notebook_of_the_first_figure_that_was_run():
 
 def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():
     work = made(papers={"p": {"one": {"studies": {"activations": {}}}}})
-    cases = [case for job in work.study_jobs for case in job.work]
+    cases = [case for job in work.study_jobs for case in job.items]
     assert {case.run.id for case in cases} == {run.id for run in work.plan["p"]["one"].runs}
     assert {case.run.summary for case in cases} <= set(work.study_inputs(cases))
     assert {case.done_file for case in cases} <= set(work.targets["train_p"])
@@ -214,7 +225,7 @@ def test_series_that_name_no_method_are_refused(series):
     with pytest.raises(
         UserError, match=r"^workflow/papers/p/experiments.yaml: (line \d+: a key that|one: series.*: Input should be)"
     ):
-        Workflow(strict_yaml.read(file), Capacity(cores=2), dry=True, requested=())
+        plan_workflow(strict_yaml.read(file), Command(), Capacity(cores=2))
 
 
 @pytest.fixture
@@ -231,7 +242,7 @@ def copied(monkeypatch) -> list[set[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize(("requested", "experiments"), [
-    ((), {("p", "one"), ("p", "two")}), (("all", "--retries", "2"), {("p", "one"), ("p", "two")}),
+    ((), {("p", "one"), ("p", "two")}), (("all",), {("p", "one"), ("p", "two")}),
     (("mirror",), {("p", "one"), ("p", "two")}),
     (("mirror", "f2"), {("p", "two")}), (("q", "mirror"), {("q", "one")}),
 ])  # fmt: skip
@@ -250,13 +261,10 @@ def test_a_named_target_uses_mlflow_only_after_training(copied, target):
     assert work.mlflow_problem() == "no answer" and len(copied) == 1
 
 
-@pytest.mark.parametrize(
-    "triggers", [("--rerun-triggers", "mtime"), ("--rerun-triggers=mtime",), ("--rerun-triggers", "mtime", "input")]
-)
+@pytest.mark.parametrize("triggers", ["mtime", "mtime input"])
 def test_triggers_that_do_not_see_settings_are_refused(triggers):
     with pytest.raises(UserError, match="^--rerun-triggers: without params"):
-        made(*triggers)
-    assert made("--rerun-triggers", "mtime", "params").requested_experiments
+        request.read_command(["--rerun-triggers", *triggers.split()])
 
 
 def test_the_first_page_stays_as_it_is_if_a_paper_with_a_page_is_left_out():

@@ -20,8 +20,8 @@ from fedrepro.core import rng
 from fedrepro.core.errors import Failures, UserError
 from fedrepro.experiments import keep, prune, run_lookup, study_plan, study_runner
 from fedrepro.experiments import plan as experiments
-from fedrepro.experiments.cost import pending_work
-from fedrepro.experiments.study_plan import PlannedStudy, StudyRun
+from fedrepro.experiments.cost import missing_work
+from fedrepro.experiments.study_plan import StudyRun
 from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -506,7 +506,8 @@ def test_what_studies_cost(paths):
     for device, asked, cores in (("cpu", 1, 1), ("cpu", 2, 2), ("cuda", 2, 1)):
         machine = {"device": device, "cores_per_run": asked, "executor": "stacked"}
         params = settings.params(merge(merge(SETTINGS, fig(**changes)), machine))
-        found = pending_work([experiments.plan_experiments(params, paths)["p"]["fig"]], params, paths)
+        planned = experiments.planned_work([experiments.plan_experiments(params, paths)["p"]["fig"]])
+        found = missing_work(planned, params, paths)
         assert [entry.is_study for entry in found] == [False] * 2 + [True] * 4 and found[0].cost.cores == cores
         cost = {entry.group: entry.cost for entry in found}
         plane, new = (cost[f"{TITLES[name]} after them, at most"] for name in ("tsne", "newcomers"))
@@ -549,10 +550,11 @@ def test_studies_that_do_not_suit_an_experiment(changes, paths):
         plans(changes, paths)
 
 
-def gathered(found: PlannedStudy, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
+def gathered(name: str, changes: dict, out: Path) -> tuple[dict, list[dict[str, str]]]:
     params = settings.params(merge(SETTINGS, fig(**changes)))
-    gather.gather(study_plan.result_sources(found, params), out)
-    return json.loads((out / f"fig-{found.study_name}.json").read_text()), rows(out / f"fig-{found.study_name}.csv")
+    item = experiments.plan_experiments(params, Paths())["p"]["fig"]
+    gather.gather(experiments.result_sources(item, name, params), out)
+    return json.loads((out / f"fig-{name}.json").read_text()), rows(out / f"fig-{name}.csv")
 
 
 @pytest.fixture
@@ -607,7 +609,12 @@ def test_from_the_command_line_to_kept_results(here, capsys):
         assert {"run": path.parent.name} | kept == records.load_study(path)
     found = plans(ALL, Paths())
     assert all("kept" in case.table.parts for studied in found.values() for case in studied.study_runs)
-    assert study_plan.work_items(found.values()) == []
+    assert (
+        experiments.planned_work(
+            [experiments.plan_experiments(settings.params(merge(SETTINGS, fig(**ALL))), Paths())["p"]["fig"]]
+        )
+        == []
+    )
 
     # other numbers: what they start from still lies in the runs' folders, which are needed for that
     more = {"studies": {name: SMALL[name] | MORE[name] for name in NAMES}}
@@ -634,12 +641,12 @@ def test_from_the_command_line_to_kept_results(here, capsys):
 def check_gathered(out: Path) -> None:
     nothing = {"studies": dict.fromkeys(NAMES)}
     for name, found in plans(ALL, Paths()).items():
-        note, table = gathered(found, ALL, out)
+        note, table = gathered(name, ALL, out)
         study, config = found.study_runs[0].study, found.study_runs[0].run.config.model_dump(mode="json")
         assert (note["study"], note["settings"]) == (name, study.settings.model_dump(mode="json"))
         assert note["series"]["FedAvg"]["config"] == config and note["series"]["FedAvg"]["runs"][0]["seed"] == 0
         assert tuple(table[0]) == ("series", "seed", "run", *study.columns)
-        note, table = gathered(plans(nothing, Paths())[name], nothing, out)
+        note, table = gathered(name, nothing, out)
         assert (note["settings"], note["series"], table) == (None, {}, [])
         assert note["reason"] == {"kind": "no study", "study": study.title}
 

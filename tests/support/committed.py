@@ -7,7 +7,7 @@ import pytest
 
 from fedrepro.config.params import read_params
 from fedrepro.core import provenance
-from fedrepro.experiments import plan, study_plan
+from fedrepro.experiments import plan
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import paper as spec
 from fedrepro.runs import records
@@ -36,12 +36,8 @@ def reports(scale: str, paths: Paths) -> Reports:
     """Of a scale, from the repository's top folder."""
     params = read_params(overrides={"scale": scale, "report_only": True})
     planned = plan.plan_experiments(params, paths)
-    studies = {
-        paper: {name: study_plan.plan_studies(item, params, paths) for name, item in group.items()}
-        for paper, group in planned.items()
-    }
     papers = {paper: own for paper, own in spec.read_papers(params).items() if paper in params.default_papers}
-    return Reports(params, papers, planned, studies, {})
+    return Reports(params, papers, planned, {})
 
 
 def gathered(own: Reports, folder: Path, papers: Iterable[str]) -> None:

@@ -1,4 +1,5 @@
-# The object `work`, made from the settings, has everything that the rules read: src/fedrepro/experiments/workflow.py.
+# The value `work`, made from the settings, has everything that the rules read: src/fedrepro/experiments/workflow.py.
+import sys
 from itertools import filterfalse
 
 from snakemake.exceptions import WorkflowError
@@ -6,18 +7,20 @@ from snakemake.logging import logger
 
 from fedrepro.cli.terminal import log_filters
 from fedrepro.core.errors import UserError
-from fedrepro.experiments.workflow import DATA_PRIORITY, Capacity, Workflow
+from fedrepro.experiments.request import Command, read_command
+from fedrepro.experiments.workflow import DATA_PRIORITY, Capacity, plan_workflow
 
 resources = dict(workflow.global_resources.unwrapped_items())
 try:
     capacity = Capacity(resources["_nodes"], resources["_cores"], resources.get("gpu"))
-    work = Workflow(config, capacity, workflow.is_main_process, workflow.output_settings.dryrun)
+    command = read_command(sys.argv[1:]) if workflow.is_main_process else Command()
+    work = plan_workflow(config, command, capacity, workflow.is_main_process)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 reports = work.reports
-if work.gpu_slots:
-    workflow.global_resources.setdefault("gpu", work.gpu_slots)
-if workflow.scheduling_settings and not work.cluster:
+if work.limits.gpu_slots:
+    workflow.global_resources.setdefault("gpu", work.limits.gpu_slots)
+if workflow.scheduling_settings and not capacity.nodes:
     # with a limit, each finished job adds a timer after which all waiting jobs are examined again, every second until the end
     workflow.scheduling_settings.max_jobs_per_timespan = None
 
@@ -66,7 +69,7 @@ def mirror_runs():
 if workflow.is_main_process:
     for warning in work.warnings:
         logger.warning(warning)
-    cores = work.slots() * (work.params.cores_per_run if work.cluster else 1)
+    cores = work.limits.slots * (work.params.cores_per_run if capacity.nodes else 1)
     logger.addFilter(log_filters.explain_lock)
     logger.addFilter(log_filters.announce_cost(work.costs_of_rules, cores))
     logger.addFilter(

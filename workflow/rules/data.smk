@@ -1,4 +1,5 @@
 # Raw files -> checked arrays -> partitions: which client holds which images.
+from fedrepro.core import provenance
 
 
 rule fetch:
@@ -44,6 +45,6 @@ for job in work.partition_jobs:
         localrule: True
         params:
             configs={str(path): config.model_dump(mode="json") for path, config in job.configs.items()},
-            code=work.heatmap_code,
+            code=provenance.heatmap_digest(),
         script:
             "../scripts/partition.py"

@@ -1,14 +1,9 @@
 # Unfinished runs and studies are packed into jobs (src/fedrepro/experiments/jobs.py): starting a process costs seconds.
 
 
-def reserved_minutes(rule):
-    """Return the time that a cluster reserves for a job, as a function of the attempt."""
-    return lambda wildcards, attempt: work.minutes(rule, attempt)
-
-
-def reserved_megabytes(rule):
-    """Return the memory that a cluster reserves for a job, as a function of the attempt."""
-    return lambda wildcards, attempt: work.megabytes(rule, attempt)
+def reserved(amount):
+    """Return what a cluster reserves for a job, a function of the attempt, as Snakemake calls it."""
+    return lambda wildcards, attempt: amount(attempt)
 
 
 for job in work.train_jobs:
@@ -17,23 +12,23 @@ for job in work.train_jobs:
         name:
             f"train_{job.name}"
         input:
-            work.prepared(job.work),
-            work.partitions(job.work),
+            work.prepared(job.items),
+            work.partitions(job.items),
         output:
             job.done_files,
         log:
             f"logs/train/{job.name}.log",
         benchmark:
             f"logs/benchmarks/train-{job.name}.tsv"
-        priority: work.priority(f"train_{job.name}")
+        priority: int(job.seconds)
         threads: work.params.cores_per_run
         resources:
-            gpu=work.gpus_per_job,
-            runtime=reserved_minutes(f"train_{job.name}"),
-            mem_mb=reserved_megabytes(f"train_{job.name}"),
+            gpu=work.limits.gpus_per_job,
+            runtime=reserved(job.minutes),
+            mem_mb=reserved(job.megabytes),
         params:
-            runs=unrecorded(job.work),
-            snapshots=work.snapshots,
+            runs=unrecorded(job.items),
+            snapshots=unrecorded(work.snapshots),
             options=work.training_options,
         script:
             "../scripts/train.py"
@@ -46,20 +41,20 @@ for job in work.study_jobs:
         name:
             job.name
         input:
-            work.study_inputs(job.work),
+            work.study_inputs(job.items),
         output:
             job.done_files,
         log:
             f"logs/studies/{job.name}.log",
         benchmark:
             f"logs/benchmarks/{job.name}.tsv"
-        priority: work.priority(job.name)
+        priority: int(job.seconds)
         resources:
-            gpu=work.gpus_per_job,
-            runtime=reserved_minutes(job.name),
-            mem_mb=reserved_megabytes(job.name),
+            gpu=work.limits.gpus_per_job,
+            runtime=reserved(job.minutes),
+            mem_mb=reserved(job.megabytes),
         params:
-            study_runs=unrecorded(job.work),
+            study_runs=unrecorded(job.items),
             options=work.device_options,
         script:
             "../scripts/study.py"

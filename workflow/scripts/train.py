@@ -6,5 +6,5 @@ with failures_logged(snakemake) as failures:
     from fedrepro.runs.paths import Paths
     from fedrepro.training import runner
 
-    options = {"snapshots": snakemake.params.snapshots.rounds, "cores": snakemake.threads}
+    options = {"snapshots": snakemake.params.snapshots, "cores": snakemake.threads}
     runner.train(snakemake.params.runs, Paths(), **snakemake.params.options, **options, failures=failures)

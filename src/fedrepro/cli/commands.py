@@ -158,7 +158,7 @@ def train(options: argparse.Namespace) -> int:
         raise UserError("--part: divides a list of runs. Name the list with --runs.")
     work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
     limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
-    snapshots = study_plan.snapshots(work.study_runs).rounds
+    snapshots = study_plan.snapshots(work.study_runs)
     left = runner.train(work.runs, work.paths, **work.shared, **work.training, **limits, snapshots=snapshots)
     study_runs = [study for study in work.study_runs if study.run.summary.exists()]  # a run that failed has no studies
     left = left or study_runner.run_studies(study_runs, work.paths, **work.shared, **limits)
@@ -168,7 +168,7 @@ def train(options: argparse.Namespace) -> int:
 
 def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     """Return the runs and studies of some targets, or of all settings."""
-    from fedrepro.experiments import plan, study_plan
+    from fedrepro.experiments import plan
 
     params, paths, chosen = project.params, project.paths, project.select(targets)
     if params.report_only:
@@ -176,7 +176,14 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
     _require_unblocked(chosen)
     shared = {"mirror": params.mirror, "device": params.device_choice}
     training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
-    return TrainingPlan(plan.unique_runs(chosen), study_plan.unfinished(chosen, params, paths), paths, shared, training)
+    return TrainingPlan(plan.unique_runs(chosen), _unfinished_studies(chosen), paths, shared, training)
+
+
+def _unfinished_studies(chosen: list["PlannedExperiment"]) -> list:
+    """Return the unfinished studies of some experiments, each once."""
+    from fedrepro.experiments import plan
+
+    return [work.item for work in plan.planned_work(chosen) if work.is_study and not work.done_file.exists()]
 
 
 def _require_unblocked(chosen: list["PlannedExperiment"]) -> None:
@@ -189,7 +196,7 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     """Return the runs and studies in a list of runs, which needs no settings."""
     from fedrepro.config.params import DeviceChoice, data_mirror
     from fedrepro.config.types import Executor
-    from fedrepro.experiments import run_list, study_plan
+    from fedrepro.experiments import run_list
     from fedrepro.runs.paths import Paths
 
     choices = {"--scale": options.scale, "--params": options.params != PARAMS, "targets": options.targets}
@@ -200,37 +207,36 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     executor, part, parts = options.executor or "auto", *(options.part or (1, 1))
     if executor not in get_args(Executor):
         raise unknown_name("executor", executor, get_args(Executor))
-    runs = run_list.read(options.runs, paths)[part - 1 :: parts]
-    folders = {run.folder for run in runs}
-    study_runs = [study for study in study_plan.from_run_list(options.runs, paths) if study.run.folder in folders]
-    return TrainingPlan(runs, study_runs, paths, shared, {"executor": executor})
+    listed = list(run_list.read(options.runs, paths).items())[part - 1 :: parts]
+    study_runs = [study for _, studies in listed for study in studies]
+    return TrainingPlan([run for run, _ in listed], study_runs, paths, shared, {"executor": executor})
 
 
 def plan(options: argparse.Namespace) -> int:
     """Print the unfinished runs of some experiments and their cost; with `--export` write them to a file."""
     from fedrepro.experiments import cost
+    from fedrepro.experiments.plan import planned_work
 
     project = Project(options)
     chosen = project.select(options.targets, fetch_data=bool(options.export))
     if options.export:
         _export(chosen, project, options.export)
-    pending = cost.pending_work(chosen, project.params, project.paths)
+    pending = cost.missing_work(planned_work(chosen), project.params, project.paths)
     sys.stdout.write(cost.plan_table(chosen, pending, project.parallel_jobs(options.cores), project.params.scale) + "\n")
     return 0
 
 
 def _export(chosen: list, project: Project, path: Path) -> None:
     """Write the unfinished runs and studies of experiments to a file."""
-    from fedrepro.experiments import plan, run_list, study_plan
+    from fedrepro.experiments import plan, run_list
     from fedrepro.runs.run import run_id
 
-    unfinished = study_plan.unfinished(chosen, project.params, project.paths)
+    unfinished = _unfinished_studies(chosen)
     study_runs = [study for study in unfinished if study.run.id == run_id(study.run.config, study.run.data)]
     if len(study_runs) < len(unfinished):
         text = f"left out: {count(len(unfinished) - len(study_runs), 'study', 'studies')} of runs that earlier code trained"
         log.warning("%s; make them on the machine that has these runs", text)
-    runs = {run.folder: run for run in (*plan.unique_runs(chosen), *(study.run for study in study_runs))}
-    run_list.write(list(runs.values()), path, study_plan.by_run_folder(study_runs))
+    run_list.write(plan.unique_runs(chosen), study_runs, path)
 
 
 def tune(options: argparse.Namespace) -> int:

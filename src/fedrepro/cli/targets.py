@@ -1,17 +1,15 @@
 """Targets of the command line: every figure, table and paper with its title, its state and the cost of the unfinished part."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedrepro.config.params import Params
 from fedrepro.core.errors import unknown_name
 from fedrepro.core.formatting import count, duration
-from fedrepro.experiments import cost, plan, study_plan
-from fedrepro.experiments.cost import PendingWork
+from fedrepro.experiments import cost, plan, request
+from fedrepro.experiments.jobs import Work
 from fedrepro.experiments.plan import Plan, PlannedExperiment
 from fedrepro.report import paper as spec
-from fedrepro.report.inputs.panel import split_results_name
-from fedrepro.report.paper import Paper
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.paths import Paths
 
@@ -33,10 +31,10 @@ def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> lis
     """Return all targets, each under the shortest name that is unique among the papers."""
     papers = spec.read_papers(params)
     by_name = spec.targets(papers)
-    pending = cost.pending_work(plan.all_experiments(planned), params, paths)
+    pending = cost.missing_work(plan.planned_work(plan.all_experiments(planned)), params, paths)
 
     def describe(target: str, title: str, items: list[PlannedExperiment]) -> Target:
-        return _describe_target(target, title, items, pending, params, paths, cores)
+        return _describe_target(target, title, items, pending, cores)
 
     targets = []
     for name, paper in papers.items():
@@ -44,7 +42,7 @@ def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> lis
         for key in paper.artifacts:
             target = key if by_name.get(key) == (name, key) else f"{name}_{key}"
             title = "Verdicts on all claims" if key == VERDICTS else paper[key].title
-            targets.append(describe(target, title, [planned[name][experiment] for experiment in _experiments(paper, key)]))
+            targets.append(describe(target, title, request.experiments_of(papers, planned, name, key)))
     return targets
 
 
@@ -60,36 +58,17 @@ def format_table(targets: Iterable[Target]) -> str:
     return "\n".join(lines)
 
 
-def select_experiments(targets: Iterable[str], planned: Plan, params: Params) -> list[PlannedExperiment]:
+def select_experiments(targets: Sequence[str], planned: Plan, params: Params) -> list[PlannedExperiment]:
     """Return the experiments behind targets: papers, figures, tables or experiments by name. Raises UserError."""
     papers = spec.read_papers(params)
-    by_name = spec.targets(papers)
-    selected: dict[tuple[str, str], PlannedExperiment] = {}
-    for target in targets:
-        if target in planned:
-            items = list(planned[target].values())
-        elif target in by_name:
-            paper, key = by_name[target]
-            items = [planned[paper][name] for name in _experiments(papers[paper], key)]
-        else:
-            items = [item for item in plan.all_experiments(planned) if item.name == target]
-            if not items:
-                raise unknown_name("target", target, [*planned, *by_name], "; `fedrepro list` shows all")
-        selected |= {(item.paper, item.name): item for item in items}
-    return list(selected.values())
+    known = [*planned, *spec.targets(papers)]
+    if unknown := [name for name in targets if name not in {*known, *(item.name for item in plan.all_experiments(planned))}]:
+        raise unknown_name("target", unknown[0], known, "; `fedrepro list` shows all")
+    return request.select(targets, planned, papers)
 
 
-def _experiments(paper: Paper, key: str) -> list[str]:
-    return list(dict.fromkeys(split_results_name(source)[0] for source in paper.sources([key])))
-
-
-def _describe_target(
-    target: str, title: str, items: list[PlannedExperiment], work: list[PendingWork], params: Params, paths: Paths, cores: int
-) -> Target:
-    studies: list[study_plan.PlannedStudy] = []
-    for item in items:
-        planned = study_plan.plan_studies(item, params, paths).values()
-        studies += [study for study in planned if _is_requested(item, study)]
+def _describe_target(target: str, title: str, items: list[PlannedExperiment], work: list[Work], cores: int) -> Target:
+    studies = [study for item in items for study in item.studies.values() if study.settings]
     # the files that exist when the runs and studies are finished
     done_files = {run.folder: run.summary for item in items for run in item.runs}
     done_files |= {case.table: case.done_file for study in studies for case in study.study_runs}
@@ -109,7 +88,3 @@ def _describe_target(
     unfinished = [entry for entry in work if entry.done_file in files]
     time_left = duration(cost.wall_seconds(unfinished, cores)) if unfinished else ""
     return Target(target, title, state, time_left, "; ".join(dict.fromkeys(impossible)))
-
-
-def _is_requested(item: PlannedExperiment, study: study_plan.PlannedStudy) -> bool:
-    return item.training is not None and item.training.studies.get(study.study_name) is not None

@@ -1,9 +1,7 @@
 """Expected cost of the work that is not finished: by experiment, and as time on a number of cores."""
 
-import functools
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 
@@ -12,8 +10,7 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.formatting import count, duration
 from fedrepro.experiments import cost_model, study_plan
-from fedrepro.experiments.cost_model import Cost
-from fedrepro.experiments.jobs import makespan
+from fedrepro.experiments.jobs import Cost, Work, makespan
 from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
@@ -23,52 +20,24 @@ START_SECONDS = 8.0  # of processor time before a job's process trains: Snakemak
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 
-@dataclass(frozen=True)
-class PendingWork:
-    """An unfinished run, or an unfinished study of a run."""
-
-    id: str  # as its job names it
-    group: str  # its line in the table, such as fedmmd/fig4d or the title of a study
-    name: str  # such as "fig4d FedMMD, seed 0"
-    done_file: Path  # exists exactly if the work is finished
-    cost: Cost
-    is_study: bool = False
-
-
-def pending_work(chosen: Iterable[PlannedExperiment], params: Params, paths: Paths) -> list[PendingWork]:
-    """Return the unfinished runs and studies of some experiments, each once."""
+def missing_work(planned: Iterable[Work], params: Params, paths: Paths) -> list[Work]:
+    """Return the unfinished runs and studies of some work, with their costs. Raises UserError for what cannot be run."""
     device, counts = devices.planned_device(params.device), cost_model.CountCache(paths)
     hardware, cores_per_run = provenance.hardware(device), params.cores_per_run if device.type == "cpu" else 1
-
-    @functools.cache  # not needed if nothing is unfinished
-    def ratios() -> cost_model.Ratios:
-        return cost_model.kept_ratios(paths, device)
-
-    def estimate(run: Run, executor: str, location: str, cores: int) -> Cost:
+    missing = [work for work in planned if not work.done_file.exists()]
+    ratios = cost_model.kept_ratios(paths, device) if missing else {}
+    costed: list[Work] = []
+    for work in missing:
+        run, executor, cores = work.item, params.executor, cores_per_run
+        if work.is_study:
+            run, executor, cores = study_plan.cost_bound(work.item), work.item.study.executor or executor, 1
         try:
-            return cost_model.estimate(run, counts, executor, device, ratios(), hardware, cores)
+            cost = cost_model.estimate(run, counts, executor, device, ratios, hardware, cores)
         except UserError as error:  # for example a network that the method does not support
-            raise UserError(f"{location}: {error}") from None
-
-    chosen = list(chosen)
-    names: dict[str, str] = {}
-    pending: dict[Path, PendingWork] = {}
-    for item in chosen:
-        for series in item.series:
-            location = f"{item.location}: series.{series.label}"
-            for run in series.runs:
-                name = names.setdefault(run.id, f"{item.name} {series.label}, seed {run.config.seed}")
-                if run.summary not in pending and not run.summary.exists():
-                    cost = estimate(run, params.executor, location, cores_per_run)
-                    pending[run.summary] = PendingWork(run.id, f"{item.paper}/{item.name}", name, run.summary, cost)
-    for study_run in study_plan.unfinished(chosen, params, paths):
-        study, done_file = study_run.study, study_run.done_file
-        name = f"{study.title} of {names.get(study_run.run.id, study_run.run.id)}"
-        executor = study.executor or params.executor
-        cost = estimate(study_plan.cost_bound(study_run), executor, study_run.id, cores=1)
-        pending[done_file] = PendingWork(study_run.id, f"{study.title} after them, at most", name, done_file, cost, True)
+            raise UserError(f"{work.location}: {error}") from None
+        costed.append(replace(work, cost=cost))
     counts.save()
-    return list(pending.values())
+    return costed
 
 
 def core_hours(groups: Mapping[str, Mapping[str, Iterable[Run]]], paths: Paths) -> dict[str, dict[str, float]]:
@@ -82,7 +51,7 @@ def core_hours(groups: Mapping[str, Mapping[str, Iterable[Run]]], paths: Paths) 
     return {paper: {name: hours(runs) for name, runs in own.items()} for paper, own in groups.items()}
 
 
-def wall_seconds(pending: Collection[PendingWork], cores: int) -> float:
+def wall_seconds(pending: Collection[Work], cores: int) -> float:
     """Return the seconds until all work is finished on a number of cores: first the runs, then the studies."""
     return sum(_makespan([work.cost for work in pending if work.is_study is is_study], cores) for is_study in (False, True))
 
@@ -91,7 +60,7 @@ def _makespan(costs: list[Cost], cores: int) -> float:
     return makespan([cost.seconds for cost in costs], cores // max((cost.cores for cost in costs), default=1))
 
 
-def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[PendingWork], cores: int, scale: str) -> str:
+def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[Work], cores: int, scale: str) -> str:
     """Format a table of experiments: how many of their runs are unfinished, and what these cost."""
     lines = [HEAD]
     for item in chosen:
@@ -107,26 +76,26 @@ def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[PendingW
     return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(runs), pending), _total(pending, cores)])
 
 
-def pending_table(pending: Collection[PendingWork], cores: int, processes: int = 0) -> str:
+def pending_table(pending: Collection[Work], cores: int, processes: int = 0) -> str:
     """Format a table of the requested work that is unfinished, which so many processes do."""
     lines = [_line(group, str(len(members)), members) for group, members in _grouped(pending).items()]
     first = f"To be trained: {_total(pending, cores, processes)}, by the seconds of similar runs."
     return "\n".join([first, HEAD, *lines])
 
 
-def _total(pending: Collection[PendingWork], cores: int, processes: int = 0) -> str:
+def _total(pending: Collection[Work], cores: int, processes: int = 0) -> str:
     seconds = wall_seconds(pending, cores) + START_SECONDS * processes / max(1, min(cores, processes))
     return f"about {duration(seconds)} on {count(cores, 'core')}"
 
 
-def _grouped(pending: Iterable[PendingWork]) -> dict[str, list[PendingWork]]:
-    groups: dict[str, list[PendingWork]] = {}
+def _grouped(pending: Iterable[Work]) -> dict[str, list[Work]]:
+    groups: dict[str, list[Work]] = {}
     for work in pending:
         groups.setdefault(work.group, []).append(work)
     return groups
 
 
-def _line(name: str, runs: str, pending: Collection[PendingWork]) -> str:
+def _line(name: str, runs: str, pending: Collection[Work]) -> str:
     samples = sum(work.cost.samples for work in pending)
     operations = sum(work.cost.operations for work in pending)
     seconds = sum(work.cost.seconds for work in pending)

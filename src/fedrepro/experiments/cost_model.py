@@ -11,7 +11,6 @@ import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from statistics import median
 
 import torch
@@ -25,6 +24,7 @@ from fedrepro.core.files import DELETE_ADVICE, read_json, write_json
 from fedrepro.core.metrics import MEASURES
 from fedrepro.data import datasets, partitions
 from fedrepro.experiments import run_lookup
+from fedrepro.experiments.jobs import Cost
 from fedrepro.models import tasks
 from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
@@ -46,18 +46,6 @@ PROCESS_BYTES = {"cpu": 1.2e9, "cuda": 4.0e9}  # of a process that imports torch
 STEP_COPIES = 8  # of weights and layer outputs in a step: gradients, momentum, results in between
 CLIENT_COPIES = 3  # of the weights, for each client of a round: its update, its message, what its method keeps
 NUMBER_BYTES = 4
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Cost of one run."""
-
-    samples: float  # trained on
-    evaluated: float  # samples evaluated on
-    operations: float
-    seconds: float  # for which its job reserves `cores`
-    cores: int = 1
-    memory: float = 0.0  # bytes of all its processes at once, at most
 
 
 # (hardware or "" for all, network, method, operations of a step), or its beginning -> median of seconds by guessed seconds

@@ -1,12 +1,13 @@
 """Grouping of partitions into the jobs that draw them and their heat maps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedrepro.config.params import PartitionConfig
 from fedrepro.config.types import Choice
 from fedrepro.data import datasets
-from fedrepro.experiments.plan import Plan, all_experiments
+from fedrepro.experiments.plan import PlannedExperiment
 from fedrepro.runs.paths import Paths
 
 
@@ -23,12 +24,12 @@ class PartitionJob:
         return list({datasets.key(config.dataset): config.dataset for config in self.configs.values()}.values())
 
 
-def partition_jobs(planned: Plan, paths: Paths) -> list[PartitionJob]:
+def partition_jobs(experiments: Iterable[PlannedExperiment], paths: Paths) -> list[PartitionJob]:
     """Group every partition once, under the first paper that needs it. A job has the partitions of one data set whose files are
     downloaded, or of all others together, since starting a process takes longer than drawing a partition."""
     seen: set[Path] = set()
     jobs: dict[str, PartitionJob] = {}
-    for item in all_experiments(planned):
+    for item in experiments:
         for run in item.runs:
             path, dataset = paths.partition(run.config, run.data), run.config.dataset
             if path in seen:

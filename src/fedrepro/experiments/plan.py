@@ -7,19 +7,21 @@ Committed results in `results/kept/` replace every run with the same config and 
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedrepro import algorithms
+from fedrepro.config import registry
 from fedrepro.config.params import Chosen, Experiment, Params, RunConfig
-from fedrepro.core.errors import DataUnavailable
+from fedrepro.core.errors import DataUnavailable, unknown_name
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
 from fedrepro.experiments import tuning
-from fedrepro.experiments.jobs import WorkItem
-from fedrepro.experiments.resolve import NOT_TRAINING, error_prefix_at_scale, experiment_at_scale, run_configs
+from fedrepro.experiments.jobs import Work
+from fedrepro.experiments.resolve import NOT_TRAINING, check_study, error_prefix_at_scale, experiment_at_scale, run_configs
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup, stored_runs
+from fedrepro.experiments.study_plan import PlannedStudy, StudyRun, plan_study
 from fedrepro.runs import reasons
 from fedrepro.runs.gather import ResultSources
 from fedrepro.runs.paths import Paths
@@ -51,6 +53,7 @@ class PlannedExperiment:
     warnings: tuple[str, ...] = ()  # what the user should know before it is trained
     kept_with_other_data: tuple[Run, ...] = ()  # to be trained although runs of other data are kept
     location: str = ""  # file and key of its settings, for messages
+    studies: Mapping[str, PlannedStudy] = field(default_factory=dict)  # of its runs, by name
 
     @property
     def blocked(self) -> bool:
@@ -60,6 +63,10 @@ class PlannedExperiment:
     @property
     def runs(self) -> tuple[Run, ...]:
         return tuple(run for series in self.series for run in series.runs)
+
+    @property
+    def study_runs(self) -> tuple[StudyRun, ...]:
+        return tuple(study_run for study in self.studies.values() for study_run in study.study_runs)
 
 
 Plan = Mapping[str, Mapping[str, PlannedExperiment]]  # paper -> name -> experiment
@@ -72,11 +79,28 @@ def plan_experiments(params: Params, paths: Paths, data: DatasetIdentities | Non
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for paper, settings in params.paper_settings.items():
         lookup = run_lookup(paths, paper, params.use_kept_results)
-        planned[paper] = {name: _plan_experiment(params, paper, name, data, lookup) for name in settings.experiments}
+        planned[paper] = {}
+        for name in settings.experiments:
+            experiment = _plan_series(params, paper, name, data, lookup)
+            planned[paper][name] = replace(experiment, studies=_plan_studies(experiment, params, paths))
     return planned
 
 
-def _plan_experiment(params: Params, paper: str, name: str, data: DatasetIdentities, lookup: RunLookup) -> PlannedExperiment:
+def _plan_studies(experiment: PlannedExperiment, params: Params, paths: Paths) -> dict[str, PlannedStudy]:
+    """Return every study of an experiment by name; one that it does not have says why."""
+    names, paper = registry.names("studies"), experiment.paper
+    if experiment.training is None:
+        return {name: PlannedStudy(None, {}, experiment.skipped) for name in names}
+    requested = {name: values for name, values in experiment.training.studies.items() if values is not None}
+    with error_prefix_at_scale(params, paper, experiment.name) as where:
+        for name, values in requested.items():
+            for run in experiment.runs:
+                check_study(name, values, run.config, where)
+    series = {one.label: one.runs for one in experiment.series}
+    return {name: plan_study(name, requested.get(name), series, params, paths, paper) for name in names}
+
+
+def _plan_series(params: Params, paper: str, name: str, data: DatasetIdentities, lookup: RunLookup) -> PlannedExperiment:
     try:
         with error_prefix_at_scale(params, paper, name) as where:
             training = experiment_at_scale(params, paper, name, where)
@@ -200,13 +224,25 @@ def unique_runs(chosen: Iterable[PlannedExperiment]) -> list[Run]:
     return list({run.folder: run for item in chosen for run in item.runs}.values())
 
 
-def work_items(planned: Plan) -> list[WorkItem[Run]]:
-    """Return every run that is not kept, once, named after the first experiment and series that need it."""
-    items: dict[Path, WorkItem[Run]] = {}
-    for paper, name, label, run in planned_runs(all_experiments(planned)):
-        item = WorkItem(f"{paper}_{name}", f"{label}_s{run.config.seed}", run, run.summary, run.step_cache_key)
-        items.setdefault(run.folder, item)
-    return [item for item in items.values() if not item.work.is_kept]
+def planned_work(chosen: Sequence[PlannedExperiment]) -> list[Work]:
+    """Return every run, then every study, that is not kept, once, named after the first experiment and series that need it."""
+    names: dict[str, str] = {}
+    found: dict[Path, Work] = {}
+    for item in chosen:
+        group, of_job = f"{item.paper}/{item.name}", f"{item.paper}_{item.name}"
+        for label, run in ((one.label, run) for one in item.series for run in one.runs):
+            where, seed = f"{item.location}: series.{label}", run.config.seed
+            name = names.setdefault(run.id, f"{item.name} {label}, seed {seed}")
+            if not run.is_kept:
+                found.setdefault(run.folder, Work(run, run.summary, of_job, f"{label}_s{seed}", group, name, where))
+    for item in chosen:
+        for kind, study in item.studies.items():
+            of_job = f"{kind}_{item.paper}_{item.name}"
+            for label, one in ((label, one) for label, every in study.series.items() for one in every if not one.is_kept):
+                title, series = one.study.title, f"{label}_s{one.run.config.seed}"
+                name, group = f"{title} of {names.get(one.run.id, one.run.id)}", f"{title} after them, at most"
+                found.setdefault(one.table, Work(one, one.done_file, of_job, series, group, name, one.id, is_study=True))
+    return list(found.values())
 
 
 def experiment_note(planned: PlannedExperiment, params: Params) -> dict[str, Any]:
@@ -239,10 +275,23 @@ def chosen_values(planned: PlannedExperiment, params: Params) -> dict[str, Chose
     return {label: chosen[label] for label, choice in tuned.items() if tuning.TUNE in choice.options}
 
 
-def result_sources(planned: PlannedExperiment, params: Params) -> ResultSources:
-    """Return what reports read of an experiment."""
-    summaries = [run.summary for run in planned.runs]
-    return ResultSources(experiment_note(planned, params), run_folders(planned), done_files=summaries)
+def result_sources(planned: PlannedExperiment, study: str, params: Params) -> ResultSources:
+    """Return what reports read of an experiment or, unless `study` is empty, of its study of this name. Raises UserError for an
+    unknown one."""
+    note, summaries = experiment_note(planned, params), [run.summary for run in planned.runs]
+    if not study:
+        return ResultSources(note, run_folders(planned), done_files=summaries)
+    if study not in planned.studies:
+        raise unknown_name("study", study, planned.studies)
+    one = planned.studies[study]
+    settings = one.settings and one.settings.model_dump(mode="json")
+    note |= {"experiment": f"{planned.name}-{study}", **reasons.to_note(one.skipped), "study": study, "settings": settings}
+    if one.skipped:
+        note.pop("missing", None)
+        return ResultSources(note | {"series": {}}, {}, {})
+    tables = {label: [study_run.table for study_run in study_runs] for label, study_runs in one.series.items()}
+    done_files = dict.fromkeys((*summaries, *(study_run.done_file for study_run in one.study_runs)))
+    return ResultSources(note, run_folders(planned), tables, list(done_files))
 
 
 def run_folders(planned: PlannedExperiment) -> dict[str, list[Path]]:

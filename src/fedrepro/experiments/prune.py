@@ -51,9 +51,8 @@ def unused(params: Params, paths: Paths, other_code: bool = False) -> list[Path]
         for experiment in experiments:
             if experiment.skipped and experiment.skipped.kind is MissingKind.DATA_MISSING:
                 unplanned.add(paths.runs(experiment.paper))
-            for study in study_plan.plan_studies(experiment, at_scale, paths).values():
-                for study_run in study.study_runs:
-                    named |= set(study_plan.study_files(study_run))
+            for study_run in experiment.study_runs:
+                named |= set(study_plan.study_files(study_run))
     runs, stored = paths.results / "runs", paths.results / "stored"
     spared |= _spared(run_keys, unprepared, unplanned, named | spared, other_code, paths)
     for group in (named, spared):

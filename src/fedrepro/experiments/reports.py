@@ -9,9 +9,8 @@ from typing import Any
 from fedrepro.config.params import PAPERS, Params
 from fedrepro.core import provenance
 from fedrepro.core.errors import unknown_name
-from fedrepro.experiments import plan, study_plan
+from fedrepro.experiments import plan
 from fedrepro.experiments.plan import Plan
-from fedrepro.experiments.study_plan import PlannedStudy
 from fedrepro.report import artifacts
 from fedrepro.report import paper as paper_spec
 from fedrepro.report.inputs.gathered import Results
@@ -32,12 +31,7 @@ def result_sources(paper: str, source: str, params: Params, paths: Paths) -> Res
     group = plan.plan_experiments(params.model_copy(update={"papers": (paper,)}), paths)[paper]
     if experiment not in group:
         raise unknown_name("experiment", experiment, group)
-    if not study:
-        return plan.result_sources(group[experiment], params)
-    studies = study_plan.plan_studies(group[experiment], params, paths)
-    if study not in studies:
-        raise unknown_name("study", study, studies)
-    return study_plan.result_sources(studies[study], params)
+    return plan.result_sources(group[experiment], study, params)
 
 
 class Reports:
@@ -46,7 +40,6 @@ class Reports:
     Args:
         papers: the specification of each paper's artifacts.
         planned: the experiments.
-        studies: paper -> experiment -> its studies by name.
         requested: paper -> the artifacts that a command asks for; all if the paper is missing.
     """
 
@@ -55,10 +48,9 @@ class Reports:
         params: Params,
         papers: Mapping[str, Paper],
         planned: Plan,
-        studies: Mapping[str, Mapping[str, Mapping[str, PlannedStudy]]],
         requested: Mapping[str, Collection[str]],
     ) -> None:
-        self.params, self.papers, self.plan, self.studies, self.requested = params, papers, planned, studies, requested
+        self.params, self.papers, self.plan, self.requested = params, papers, planned, requested
         self.folder = Path("reports", params.scale)
         self.code = provenance.report_digest()
         compared = {name: scale for name, scale in params.scales.items() if scale.compare != "none"}
@@ -86,14 +78,8 @@ class Reports:
 
     def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
         """Return what is gathered for some artifacts of a paper; by default for all, and for the documents."""
-        sources: list[ResultSources] = []
-        for source in self.papers[paper].sources(keys):
-            experiment, study = split_results_name(source)
-            if study:
-                sources.append(study_plan.result_sources(self.studies[paper][experiment][study], self.params))
-            else:
-                sources.append(plan.result_sources(self.plan[paper][experiment], self.params))
-        return sources
+        names = map(split_results_name, self.papers[paper].sources(keys))
+        return [plan.result_sources(self.plan[paper][experiment], study, self.params) for experiment, study in names]
 
     def paper_data(self, paper: str) -> PaperData:
         """Return a paper's results as they are before anything is run: notes without numbers."""

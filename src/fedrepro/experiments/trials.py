@@ -5,7 +5,7 @@ packed into jobs, resumed and kept like any other.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -176,7 +176,7 @@ def _plan_experiment(
     return tuned
 
 
-def as_plan(tuned: Collection[TunedSeries]) -> Plan:
+def as_plan(tuned: Iterable[TunedSeries]) -> Plan:
     """Return the trials as experiments named `<experiment>-tuning`, with a series for each trial."""
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for one in tuned:

@@ -8,6 +8,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from fedrepro.cli.terminal import Event
 from fedrepro.core.errors import unknown_name
 from fedrepro.experiments import cost
+from fedrepro.experiments.jobs import Work
 
 log = logging.getLogger("snakemake.logging")
 LOCKED = (
@@ -17,7 +18,7 @@ LOCKED = (
 Filter = Callable[[logging.LogRecord], bool]
 
 
-def announce_cost(jobs: Mapping[str, list[cost.PendingWork]], cores: int) -> Filter:
+def announce_cost(jobs: Mapping[str, list[Work]], cores: int) -> Filter:
     """Return a filter that logs the cost of the requested jobs once, when Snakemake has selected them.
 
     Args:

@@ -3,16 +3,14 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedrepro.core.files import read_file
 from fedrepro.core.formatting import count, duration
 from fedrepro.core.metrics import MEASURES
+from fedrepro.experiments.jobs import Work
 from fedrepro.runs.records import RECORD
 from fedrepro.runs.run import LOG, PROGRESS
-
-if TYPE_CHECKING:
-    from fedrepro.experiments.cost import PendingWork  # which takes torch
 
 MIN_SHARE = 0.02  # of the whole work that must be done before the time left is estimated
 
@@ -23,12 +21,12 @@ class Progress:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.share_before = clock, 0.0
         self.began: float | None = None  # the time when the first run began
-        self.requested: Mapping[str, list[PendingWork]] = {}  # rule -> the runs and studies of its job
+        self.requested: Mapping[str, list[Work]] = {}  # rule -> the runs and studies of its job
         self.running: dict[int, str] = {}  # Snakemake's number of a job -> its rule
         self.steps = (0, 0)
 
     @property
-    def entries(self) -> list["PendingWork"]:
+    def entries(self) -> list[Work]:
         return [entry for job in self.requested.values() for entry in job]
 
     def share_done(self) -> float:
@@ -69,7 +67,7 @@ class Progress:
         return _describe_entry(max(unfinished, key=_last_log_time)) if unfinished else ""
 
 
-def read_progress(entry: "PendingWork") -> dict[str, Any] | None:
+def read_progress(entry: Work) -> dict[str, Any] | None:
     """Return the content of a run's progress file; None before it exists, and for a study."""
     if entry.done_file.name != RECORD:
         return None
@@ -79,7 +77,7 @@ def read_progress(entry: "PendingWork") -> dict[str, Any] | None:
         return None
 
 
-def _share_of(entry: "PendingWork") -> float:
+def _share_of(entry: Work) -> float:
     """Return the share of an entry that is done, from 0 to 1."""
     if entry.done_file.exists():
         return 1.0
@@ -87,7 +85,7 @@ def _share_of(entry: "PendingWork") -> float:
     return state["round"] / state["rounds"] if state else 0.0
 
 
-def _describe_entry(entry: "PendingWork") -> str:
+def _describe_entry(entry: Work) -> str:
     """Return the name of an entry, with its round and the last measured value."""
     if not (state := read_progress(entry)):
         return entry.name
@@ -98,7 +96,7 @@ def _describe_entry(entry: "PendingWork") -> str:
     return f"{entry.name}: round {state['round']}/{state['rounds']}, {measure.title} {text}"
 
 
-def _last_log_time(entry: "PendingWork") -> float:
+def _last_log_time(entry: Work) -> float:
     """Return the time of the last entry in a run's log, since several runs of a job may have begun and failed."""
     log = entry.done_file.parent / LOG
     return log.stat().st_mtime if log.exists() else 0.0
