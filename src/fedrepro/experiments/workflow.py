@@ -199,7 +199,8 @@ def plan_workflow(
     """
     if main:
         provenance.check_commit_variable()
-    params, paths = with_papers(config, Path("params.yaml")), Paths()
+    values = {key: None if value == "null" else value for key, value in config.items()}  # Snakemake takes `--config` as a text
+    params, paths = with_papers(values, Path("params.yaml")), Paths()
     limits = job_limits(params, capacity)
     params = params.limit_cores(limits.cores_per_run)
     papers = spec.read_papers(params)
