@@ -77,3 +77,18 @@ def wrong(figure: dict, table: dict | None, claim: dict) -> list[str]:
 ])  # fmt: skip
 def test_a_mistake_in_artifacts_is_told(figure, table, claim):
     assert wrong(figure, table, claim)
+
+
+def test_groups_of_claims():
+    claim = {key: value for key, value in CLAIM.items() if key != "source"} | {"quantity": {"round": 9}}
+    shared = {"source": "p. 5", "quantity": {"kind": "value", "series": "Ours"}}
+    group = {"defaults": shared, "1": claim, "g": {"defaults": {}, "2": claim}}
+    assert mistakes({"g": group, "3": CLAIM}, "claims") == mistakes(group, "claims") == []
+    assert mistakes({"1": claim}, "claims")  # no group says the rest
+    for wrong in (
+        {"defaults": shared | {"colour": 4}},
+        {"defaults": 3},
+        {"4": {"reported": None}},
+        {"h": {"defaults": {"a": 1}}},
+    ):
+        assert mistakes({"g": group | wrong}, "claims")

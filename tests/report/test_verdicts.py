@@ -652,6 +652,38 @@ def test_a_calibration_reaches_every_claim_on_its_curve(tmp_path):
 # ---- what is written
 
 
+def test_a_group_of_claims_shares_its_defaults():
+    """A claim's own value wins, key by key, and the order is that of the file, as the pages and ties of p-values need it."""
+    shared = {"source": "s", "experiment": "f", "reported": "higher", "quantity": LAST | {"baseline": "c"}}
+    first, second = ({"text": "t", "quantity": {"series": label}} for label in ("a", "b"))
+    inner = {"defaults": {"source": "inner", "quantity": {"last": 2}}, "z": second, "y": second | {"source": "own"}}
+    group = {"defaults": shared, "x": first, "h": inner, "w": first}
+    single = shared | {"text": "t", "quantity": LAST | {"series": "a", "baseline": "c"}}
+    found = claims.parse_claims({"two": single, "g": group, "one": single}, "p")
+    assert list(found) == ["two", "x", "z", "y", "w", "one"]
+    assert found["two"] == found["x"] == found["w"] == claims.parse_claim(single, "p")
+    own = single | {"quantity": {"kind": "difference", "last": 2, "series": "b", "baseline": "c"}}
+    assert found["y"] == claims.parse_claim(own | {"source": "own"}, "p")
+    assert found["z"] == claims.parse_claim(own | {"source": "inner"}, "p")
+
+
+SAVES = SPEC["claims"]["saves"]
+
+
+@pytest.mark.parametrize(("group", "problem"), [
+    ({"defaults": {"sources": "s"}, "saves": SAVES}, "claims.yaml: saves: sources: unknown key: choose from artifact, because"),
+    ({"defaults": {"quantity": {"lats": 5}}, "saves": SAVES}, "claims.yaml: saves.quantity: lats: unknown key"),
+    ({"defaults": {}, "saves": SAVES | {"text": None}}, "claims.yaml: saves: text: Input should be a valid string"),
+    ({"defaults": ["source"], "saves": SAVES}, "claims.yaml: g: defaults: expected the keys that claims share, with values."),
+    ({"defaults": {}, "saves": SAVES, "h": {"defaults": {}, "saves": SAVES}}, "claims.yaml: saves: two claims have this name."),
+    ({"defaults": {}, "saves": 3}, "claims.yaml: saves: Input should be a valid dictionary"),
+])  # fmt: skip
+def test_a_mistake_in_a_group_is_told_with_the_claim(group, problem):
+    with pytest.raises(UserError) as told:
+        claims.parse_claims({"g": group}, "claims.yaml")
+    assert str(told.value).startswith(problem)
+
+
 def test_tallies(tmp_path):
     records = [{"verdict": status, "by": "the paper"} for status in ("not run", "partly", "undecided", "partly", "not run")]
     assert list(summary.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]

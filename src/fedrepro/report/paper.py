@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import FiniteFloat, PrivateAttr, SerializeAsAny, TypeAdapter, model_validator
 
 from fedrepro.config import registry, strict_yaml
-from fedrepro.config.json_schema import NAMES, Schema, any_choice, without_titles
+from fedrepro.config.json_schema import NAMES, Schema, any_choice, object_schema, without_titles
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
@@ -24,7 +24,7 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.settings_table import changed_settings
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
-from fedrepro.report.verdicts.claim import Claim, parse_claim
+from fedrepro.report.verdicts.claim import Claim, parse_claims
 from fedrepro.report.verdicts.protocol import Protocol
 from fedrepro.report.verdicts.summary import VERDICTS
 
@@ -133,11 +133,11 @@ def read_paper(paper: str, params: Params) -> Paper:
     """Return a paper. Raise UserError if it names a kind, series, measure, scale or curve that does not exist."""
     folder, experiments = params.paper_settings[paper].folder, params.paper_settings[paper].experiments
     path = folder / ARTIFACTS
-    values, claims = strict_yaml.read(path), strict_yaml.read(folder / CLAIMS)
+    values = strict_yaml.read(path)
     for group in ARTIFACT_KINDS:
         declared = _declarations(values, group, path)
         values[group] = {key: parse_artifact(group, item, f"{path}: {group}.{key}") for key, item in declared.items()}
-    claims = {key: parse_claim(item, f"{folder / CLAIMS}: {key}") for key, item in claims.items()}
+    claims = parse_claims(strict_yaml.read(folder / CLAIMS), str(folder / CLAIMS))
     protocols = strict_yaml.read(folder / PROTOCOLS) if (folder / PROTOCOLS).exists() else {}
     for key in protocols:
         if key not in claims:
@@ -286,8 +286,10 @@ def artifacts_schema() -> Schema:
         for kind in kinds:
             defs |= kind.pop("$defs", {})
         defs[name] = {"anyOf": kinds}
-    changed = any_choice(quantity["properties"] for quantity in defs["Quantity"]["anyOf"])  # e.g. the target at another scale
-    defs["Claim"]["properties"]["scales"]["additionalProperties"] = changed
+    defs["QuantityPart"] = any_choice(quantity["properties"] for quantity in defs["Quantity"]["anyOf"])
+    claim, part = defs["Claim"]["properties"], {"$ref": "#/$defs/QuantityPart"}
+    claim["scales"]["additionalProperties"] = part  # e.g. the target at another scale
+    defs["ClaimPart"] = object_schema(claim | {"quantity": part})  # the defaults of a group, or a claim beside them
     for group in ARTIFACT_KINDS:
         schema["properties"][group]["propertyNames"] = NAMES
     return without_titles(schema)

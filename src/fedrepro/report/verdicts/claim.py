@@ -1,17 +1,22 @@
 """Claims: statements of a paper, or questions of our own, each with the quantity that tests it."""
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
+from fedrepro.config.inheritance import merge
 from fedrepro.config.types import Count, Frozen, NonNegative, Number, Positive, parse
+from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
 from fedrepro.report.inference import replication_tolerance
 from fedrepro.report.inputs.panel import ExperimentRef, MeasureName, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.quantities.base import Expected, Quantity
+
+DEFAULTS = "defaults"  # beside claims: the keys that they share
 
 
 def _subject(quantity: Quantity) -> tuple:
@@ -129,3 +134,30 @@ def parse_claim(values: Any, where: str) -> Claim:
                     key = f"{where}.scales.{scale}"
                     values["scales"][scale] = quantities.parse_quantity(settings | changes, key)
     return parse(Claim, values, where)
+
+
+def parse_claims(values: dict[str, Any], file: str) -> dict[str, Claim]:
+    """Return the claims of a file by name, in its order.
+
+    Several claims may form a group, a mapping with the key `defaults`: what its claims do not say themselves. Groups may hold
+    groups, and the file is one. Raises UserError for a claim that is wrong and for a name that occurs twice.
+    """
+    claims: dict[str, Claim] = {}
+    for key, item in listed_claims(values, {}, file):
+        if key in claims:
+            raise UserError(f"{file}: {key}: two claims have this name. Rename one.")
+        claims[key] = parse_claim(item, f"{file}: {key}")
+    return claims
+
+
+def listed_claims(group: dict[str, Any], inherited: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
+    """Yield the claims of a group, whose name `where` ends with, each with its settings over the defaults."""
+    defaults = group.get(DEFAULTS, {})
+    if not isinstance(defaults, dict):
+        raise UserError(f"{where}: {DEFAULTS}: expected the keys that claims share, with values. Write them below it.")
+    defaults = merge(inherited, defaults)
+    for key, item in group.items():
+        if isinstance(item, dict) and DEFAULTS in item:
+            yield from listed_claims(item, defaults, f"{where}: {key}")
+        elif key != DEFAULTS:
+            yield key, merge(defaults, item) if isinstance(item, dict) else item
