@@ -89,14 +89,14 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """
-    from fedrepro.report import artifacts
+    from fedrepro.report.verdicts.summary import VERDICT_FIELDS
 
     path = _verdicts_file(paper, scale, reports)
     if not path.exists():
         if reports is None:
             _paper(paper, scale=scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return frame(read_records(path), [*artifacts.VERDICT_FIELDS])
+    return frame(read_records(path), [*VERDICT_FIELDS])
 
 
 def _verdicts_file(paper: str, scale: str, reports: Path | str | None) -> Path:

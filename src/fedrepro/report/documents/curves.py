@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.report import figures as kinds
-from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.entries import display_name
+from fedrepro.report.documents.content import PaperContent, display_name
 from fedrepro.report.documents.vega_lite import SPECIFICATION
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import display_factor, measure_unit_name
@@ -40,7 +39,7 @@ class Curves:
 
 def charts(content: PaperContent) -> dict[str, list[Settings]]:
     """Return figure -> the settings of the charts that explore it, one for each panel of curves over rounds with results."""
-    shown = {item["key"]: [settings for settings, _ in _charts(content, item["key"])] for item in content.figures}
+    shown = {entry.key: [settings for settings, _ in _charts(content, entry.key)] for entry in content.figures}
     return {key: found for key, found in shown.items() if found}
 
 
@@ -93,7 +92,7 @@ def _round_means(figure: kinds.Lines, results: Results, label: str) -> dict[int,
 
 def write(content: PaperContent, folder: Path) -> None:
     """Write `curves.js` into the paper's `folder`."""
-    shown = {own.key: own for item in content.figures for _, own in _charts(content, item["key"])}
+    shown = {own.key: own for entry in content.figures for _, own in _charts(content, entry.key)}
     experiments = {key: _experiment(content, own) for key, own in shown.items()}
     factors = {curve: own.factor for own in shown.values() for curve in own.reported.values()}
     most = max((len(series["seeds"]) for item in experiments.values() for series in item["series"].values()), default=1)

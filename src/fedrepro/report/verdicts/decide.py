@@ -1,20 +1,23 @@
-"""Verdicts: one per claim, computed from the results of all seeds."""
+"""From claims to their verdicts, computed from the results of all seeds, and to the records that all documents show."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData
 from fedrepro.report.numbers import NO_VALUE, Unit
+from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sentence
-from fedrepro.report.statistics import Estimate
-from fedrepro.report.verdicts import rules
+from fedrepro.report.statistics import Estimate, holm
+from fedrepro.report.verdicts import paper_curves, registration, rules
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.registration import Registration
 from fedrepro.report.verdicts.rules import Status
+from fedrepro.report.verdicts.summary import PAPER, US, Record, distinct_tests
 from fedrepro.runs.reasons import unfinished
 
 
@@ -78,16 +81,75 @@ class Verdict:
     @property
     def our_value(self) -> str:
         """Our mean with its 95 % interval and the number of seeds, after the `arrivals` if there are any."""
-        return self._our_text(Unit.format_mean)
-
-    @property
-    def our_interval(self) -> str:
-        """Our value without the number of seeds."""
-        return self._our_text(Unit.format_interval)
-
-    def _our_text(self, form: Callable[[Unit, Estimate, int], str]) -> str:
-        mean = form(self.unit, self.ours, self.digits) if self.ours else ""
+        mean = self.unit.format_mean(self.ours, self.digits) if self.ours else ""
         return "; ".join(filter(None, [self.arrivals, mean])) or NO_VALUE
+
+
+def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
+    """Return the records of all claims of a paper; none at a scale that is not compared with the paper.
+
+    p values are corrected for the number of tests (Holm) within two families: the headlines with a protocol, and the others.
+    """
+    records = [_record(spec, verdict, evidence) for verdict in decide_all(spec, evidence)]
+    families = [[one for one in records if (one.key in spec.headlines) is planned] for planned in (True, False)]
+    corrected = [holm(distinct_tests(family)) for family in families]
+    return [replace(one, p_holm=corrected[one.key not in spec.headlines].get(one.test)) for one in records]
+
+
+def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
+    """Return the verdicts on all claims of a paper; none at a scale that is not compared with the paper."""
+    verdicts = []
+    for key, claim in spec.claims.items():
+        sources = {name: evidence.results[name] for name in claim.sources}
+        results, *others = sources.values()
+        if results.compare != "none":
+            measure = claim.ref.resolved(spec.experiments).measure
+            sign_share = paper_curves.sign_share(spec.experiments, claim, evidence.curves)
+            when = registration.of_claim(key, claim, spec.experiments, sources, spec.folder)
+            calibrations = spec.calibrations_of(claim)
+            verdicts.append(decide(key, claim, results, measure, calibrations, others, sign_share, when))
+    return verdicts
+
+
+def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> Record:
+    claim, ours, reasons = verdict.claim, verdict.ours, verdict.reasons
+    contradiction = paper_curves.contradiction(spec.experiments, claim, evidence.curves)
+    panel_means = next((reason.values["means"] for reason in reasons if reason.kind == ReasonKind.POOLED), "")
+    return Record(
+        claim=claim.text,
+        source=claim.source,
+        reported=verdict.reported,
+        ours=verdict.our_value,
+        asked=verdict.condition,
+        verdict=verdict.status,
+        why=_with_panel_names(spec, verdict.why) if claim.quantity.panels > 1 else verdict.why,
+        note="; ".join(filter(None, [contradiction and f"by the paper's own plotted curves {contradiction}", claim.note])),
+        key=verdict.key,
+        experiment=claim.experiment,
+        artifact=spec.artifact_of(claim),
+        tolerance=verdict.tolerance,
+        by=US if claim.own_question else PAPER,
+        registered=str(verdict.registered or ""),
+        headline=claim.headline or "",
+        mean=ours and ours.mean,
+        half_width=ours and ours.half_width,
+        seeds=ours and ours.n,
+        p=verdict.p,
+        p_holm=None,  # follows from all verdicts together
+        reported_number=None if isinstance(claim.reported, str) else claim.reported,
+        seeds_needed=verdict.seeds_needed,
+        unit=verdict.unit.name,
+        panels=claim.quantity.panels,
+        panel_means=_with_panel_names(spec, panel_means),
+        measure=verdict.measure.title,
+        calibrated="; ".join(reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED),
+    )
+
+
+def _with_panel_names(spec: Paper, text: str) -> str:
+    """Return a text with the names of experiments in place of their keys, where a signed number follows."""
+    names = {key: options.name for key, options in spec.experiments.items() if options.name}
+    return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
 
 
 def decide(
