@@ -44,6 +44,8 @@ def write_metrics(papers: Iterable[PaperContent], folder: Path) -> None:
         for name, result in paper.results.items():
             measure = paper.spec.experiments.get(name, DisplayOptions()).measure
             ends = {label: [curve[-1][1] for curve in result.curves(label, measure).values()] for label in result.labels}
-            own |= {name: series} if (series := {label: round(mean(found), 6) for label, found in ends.items() if found}) else {}
+            own |= (
+                {name: series} if (series := {label: round(mean(found), 6) for label, found in ends.items() if found}) else {}
+            )
         finals |= {paper.key: own} if own else {}
     (folder / "metrics.json").write_text(json.dumps(finals, indent=1, sort_keys=True) + "\n", encoding="utf-8")

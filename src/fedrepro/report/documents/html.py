@@ -55,7 +55,11 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
         curves.write(paper, folder / paper.key)
         main = [record for record in paper.main_claims if record.is_difference]
         rest = paper.differences if any(not record.headline for record in paper.differences) else []
-        own = shared | {"paper": paper, "charts": curves.charts(paper), "scales": [name for name, keys in scales.items() if paper.key in keys]}
+        own = shared | {
+            "paper": paper,
+            "charts": curves.charts(paper),
+            "scales": [name for name, keys in scales.items() if paper.key in keys],
+        }
         own |= {"main_forest": main and draw_forest(main, narrow=True), "forest": rest and draw_forest(rest)}
         page = templates.get_template("paper.html.j2").render(own)
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")

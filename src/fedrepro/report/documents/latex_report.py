@@ -19,7 +19,11 @@ def write(papers: Sequence[PaperContent], folder: Path) -> None:
     note = papers[0].note
     values = {"papers": papers, "scale": note["scale"], "note": note["scale_note"], "compare": note["compare"]}
     values |= {"findings": _findings(papers), "counts": _counts(papers), "rules": RULES, "spread": SPREAD}
-    values |= {"summary": summary, "settings": _settings, "origin": lambda paper: gathered.provenance_text(paper.results.values())}
+    values |= {
+        "summary": summary,
+        "settings": _settings,
+        "origin": lambda paper: gathered.provenance_text(paper.results.values()),
+    }
     text = templates.get_template("report.tex.j2").render(values)
     (folder / "report.tex").write_text(text, encoding="utf-8")
 
@@ -54,5 +58,9 @@ def _settings(paper: PaperContent) -> str:
     changes = {name: paper.spec.scale_changes(name) for name, results in paper.results.items() if not results.missing_reason}
     rows = [[name, key, usual or "(default)", here] for name, own in changes.items() for key, usual, here in own]
     columns, caption = ["Experiment", "Setting", "In the paper", "Here"], "Settings of the paper that this scale changes."
-    shares, label, origin = (0.2, 0.28, 0.2, 0.2), f"tab:{paper.name}-settings", gathered.provenance_text(paper.results.values())
+    shares, label, origin = (
+        (0.2, 0.28, 0.2, 0.2),
+        f"tab:{paper.name}-settings",
+        gathered.provenance_text(paper.results.values()),
+    )
     return long_table(columns, rows, shares, caption, label, origin) if rows else ""

@@ -90,7 +90,12 @@ def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
 
     p values are corrected for the number of tests (Holm) within two families: the headlines with a protocol, and the others.
     """
-    records = [_record(spec, verdict, evidence) for verdict in decide_all(spec, evidence)]
+    names = {key: options.name for key, options in spec.experiments.items() if options.name}
+    records = []
+    for verdict in decide_all(spec, evidence):
+        contradiction = paper_curves.contradiction(spec.experiments, verdict.claim, evidence.curves)
+        remark = f"by the paper's own plotted curves {contradiction}" if contradiction else ""
+        records.append(record_of(verdict, spec.artifact_of(verdict.claim), remark, names))
     families = [[one for one in records if (one.key in spec.headlines) is planned] for planned in (True, False)]
     corrected = [holm(distinct_tests(family)) for family in families]
     return [replace(one, p_holm=corrected[one.key not in spec.headlines].get(one.test)) for one in records]
@@ -111,9 +116,15 @@ def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
     return verdicts
 
 
-def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> Record:
+def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Mapping[str, str] | None = None) -> Record:
+    """Return the record of a verdict, whose p value is not corrected yet.
+
+    Args:
+        artifact: the figure or table that the claim is shown with.
+        remark: the first part of its note.
+        names: of experiments, in place of their keys where they are panels.
+    """
     claim, ours, reasons = verdict.claim, verdict.ours, verdict.reasons
-    contradiction = paper_curves.contradiction(spec.experiments, claim, evidence.curves)
     panel_means = next((reason.values["means"] for reason in reasons if reason.kind == ReasonKind.POOLED), "")
     return Record(
         claim=claim.text,
@@ -122,11 +133,11 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> Record:
         ours=verdict.our_value,
         asked=verdict.condition,
         verdict=verdict.status,
-        why=_with_panel_names(spec, verdict.why) if claim.quantity.panels > 1 else verdict.why,
-        note="; ".join(filter(None, [contradiction and f"by the paper's own plotted curves {contradiction}", claim.note])),
+        why=_with_panel_names(verdict.why, names or {}) if claim.quantity.panels > 1 else verdict.why,
+        note="; ".join(filter(None, [remark, claim.note])),
         key=verdict.key,
         experiment=claim.experiment,
-        artifact=spec.artifact_of(claim),
+        artifact=artifact,
         tolerance=verdict.tolerance,
         by=US if claim.own_question else PAPER,
         registered=str(verdict.registered or ""),
@@ -140,15 +151,14 @@ def _record(spec: Paper, verdict: Verdict, evidence: PaperData) -> Record:
         seeds_needed=verdict.seeds_needed,
         unit=verdict.unit.name,
         panels=claim.quantity.panels,
-        panel_means=_with_panel_names(spec, panel_means),
+        panel_means=_with_panel_names(panel_means, names or {}),
         measure=verdict.measure.title,
         calibrated="; ".join(reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED),
     )
 
 
-def _with_panel_names(spec: Paper, text: str) -> str:
+def _with_panel_names(text: str, names: Mapping[str, str]) -> str:
     """Return a text with the names of experiments in place of their keys, where a signed number follows."""
-    names = {key: options.name for key, options in spec.experiments.items() if options.name}
     return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
 
 
