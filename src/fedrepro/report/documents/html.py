@@ -52,12 +52,13 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
     page = templates.get_template("overview.html.j2").render(shared)
     (folder / "index.html").write_text(page, encoding="utf-8")
     for paper in papers:
-        curves.write(paper, folder / paper.key)
+        charts = curves.find_charts(paper)
+        curves.write(paper, charts, folder / paper.key)
         main = [record for record in paper.main_claims if record.is_difference]
         rest = paper.differences if any(not record.headline for record in paper.differences) else []
         own = shared | {
             "paper": paper,
-            "charts": curves.charts(paper),
+            "charts": {key: [chart.settings for chart in own] for key, own in charts.items()},
             "scales": [name for name, keys in scales.items() if paper.key in keys],
         }
         own |= {"main_forest": main and draw_forest(main, narrow=True), "forest": rest and draw_forest(rest)}
