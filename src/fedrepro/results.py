@@ -115,7 +115,7 @@ def claims(
     if not made:
         raise UserError("claims: no verdicts have been made; make them: snakemake --cores 2 --config scale=<scale>")
     frames = [verdicts(paper, scale, reports).assign(paper=paper, scale=scale) for paper, scale in made]
-    return pandas.concat(frames, ignore_index=True)[["paper", "scale", *VERDICT_FIELDS]]
+    return pandas.concat(frames, ignore_index=True).reindex(columns=["paper", "scale", *VERDICT_FIELDS])
 
 
 def targets() -> pandas.DataFrame:

@@ -160,7 +160,8 @@ class PaperContent:
     def parts(self) -> list[tuple[str, str, list[Entry], list[Entry]]]:
         """Address, title, entries and entries that are not in the paper, of each part of the page.
 
-        Entries have their variants below them. An entry is not in the paper if it has neither its number nor one of its claims.
+        An entry holds its variants. It counts as not in the paper if its key has no number of the paper's and none of the
+        paper's claims is tested by it.
         """
         figures = self.spec.figures.items()
         parents = {panel: key for key, figure in figures if isinstance(figure, Composite) for panel in figure.names}

@@ -21,8 +21,8 @@ FILE = "curves.js"
 
 @dataclass(frozen=True)
 class Chart:
-    """The curves of an experiment in one measure, series -> seed -> curve, and the `settings` with which the chart opens. Values
-    times `factor` have the `unit`. `reported`: series -> key of the paper's curve."""
+    """The curves of an experiment in one measure, series -> seed -> curve, and the `settings` with which the chart opens.
+    Values times `factor` have the `unit`. `reported`: series -> key of the paper's curve."""
 
     settings: dict[str, Any]
     name: str
@@ -78,7 +78,7 @@ def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Itera
             yield Chart(settings, own, measure, unit, results, by_series, figure.factor)
 
 
-def _round_means(figure: kinds.Lines, results: Results, label: str) -> dict[int, Curve]:
+def _round_means(figure: kinds.Lines, results: Results, label: str) -> Mapping[int, Curve]:
     """Return seed -> mean of the numbers of each round."""
     rows = [row for row in results.rows_without_diverged(label) if row[figure.y] != ""]
     groups = grouped(((int(row["seed"]), int(row[figure.x])), float(row[figure.y])) for row in rows)

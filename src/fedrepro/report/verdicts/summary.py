@@ -125,7 +125,7 @@ def read_verdicts(folder: Path) -> list[Record]:
     """Return the records of verdicts in a paper's `folder` (reports/<scale>/<paper>); none if there is no such file."""
     path = folder / "tables" / f"{VERDICTS}.json"
     rows = read_records(path, *VERDICT_FIELDS) if path.exists() else []
-    return [Record(*(row[name] for name in VERDICT_FIELDS), folder.name, folder.parent.name) for row in rows]
+    return [Record(**{name: row[name] for name in VERDICT_FIELDS}, paper=folder.name, scale=folder.parent.name) for row in rows]
 
 
 def tally(records: Iterable[Record]) -> dict[str, int]:
