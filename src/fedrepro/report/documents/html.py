@@ -17,7 +17,6 @@ from fedrepro.report.documents.findings import draw_forest, link_arxiv
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
-from fedrepro.report.settings_table import collect_settings
 from fedrepro.report.verdicts import summary
 from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD, UNJUDGED
 
@@ -39,7 +38,7 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
         "version": gathered.version_text(),
         "summary": summary,
         "command": command,
-        "collect_settings": collect_settings,
+        "collect_settings": gathered.collect_settings,
     }
     rows = [
         (name if by == summary.PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)

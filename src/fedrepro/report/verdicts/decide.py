@@ -1,7 +1,7 @@
 """From claims to their verdicts, computed from the results of all seeds, and to the records that all documents show."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.core.metrics import Measure
@@ -188,26 +188,17 @@ def decide(
     verdict = _decide(key, claim, view, sign_share)
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
-    verdict = _calibrated(verdict, calibrations or {})
-    return replace(verdict, reasons=[*verdict.reasons, *_copy_reasons([results, *others])], registered=registered)
-
-
-def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
-    """Return a reason that names the data sets that are not the official release; none if all are."""
-    datasets = sorted({run["dataset"] for experiment in results for run in experiment.runs()})
-    copies = [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]
-    return [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
-
-
-def _calibrated(verdict: Verdict, calibrations: Mapping[str, str]) -> Verdict:
-    """Return the verdict with its calibrations as reasons. Agreement shows nothing if all series were calibrated on the
-    reported values; disagreement still does."""
-    labels = verdict.claim.quantity.labels
-    calibrated = [label for label in labels if label in calibrations]
-    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=calibrations[label]) for label in calibrated]
+    # agreement shows nothing if all series were calibrated on the reported values; disagreement still does
+    labels, texts = claim.quantity.labels, calibrations or {}
+    calibrated = [label for label in labels if label in texts]
     failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
     status = Status.CALIBRATED if calibrated == labels and not failed else verdict.status
-    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
+    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=texts[label]) for label in calibrated]
+    # data that are not the official release
+    datasets = sorted({run["dataset"] for experiment in (results, *others) for run in experiment.runs()})
+    if copies := [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]:
+        reasons.append(make_reason(ReasonKind.COPIES, data=", ".join(copies)))
+    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons], registered=registered)
 
 
 def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | None) -> Verdict:
