@@ -9,16 +9,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas
+
+from fedrepro.config.params import Params, read_params
 from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.files import read_file, read_records, read_required_json
+from fedrepro.report.inputs.gathered import LazyResults
+from fedrepro.report.paper import Paper, paper_data, read_curves, read_paper
+from fedrepro.report.verdicts.summary import VERDICT_FIELDS, VERDICTS
 from fedrepro.runs.paths import Paths, repository_root
 
 if TYPE_CHECKING:
-    import pandas
     from matplotlib.figure import Figure
-
-    from fedrepro.config.params import Params
-    from fedrepro.report.paper import Paper
 
 __all__ = ["claims", "curves", "paper_curves", "plot", "runs", "targets", "verdicts"]
 
@@ -29,15 +31,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
-def frame(rows: list[dict[str, Any]], columns: list[str] | None = None) -> "pandas.DataFrame":
+def frame(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pandas.DataFrame:
     """Return rows as a frame whose columns have numpy's types; what is missing is NaN."""
-    import pandas
 
     made = pandas.DataFrame(rows, columns=columns)
     return made.where(made.notna(), math.nan).infer_objects()
 
 
-def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
+def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> pandas.DataFrame:
     """Return one row per run of a gathered experiment: series, seed, status, rounds, bytes sent, data set and provenance.
 
     The resolved settings of its series are in columns `settings.<key>`, e.g. `settings.lr`, `settings.algorithm.name`.
@@ -52,8 +53,6 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str 
     Raises:
         UserError: if a name is unknown or nothing has been gathered.
     """
-    import pandas
-
     note = read_required_json(_gathered(paper, experiment, scale, reports, "json"))
     rows = []
     for label, series in note["series"].items():
@@ -63,15 +62,13 @@ def runs(paper: str, experiment: str, scale: str = "paper", reports: Path | str 
     return frame(rows, None if rows else ["series", "seed", "run", "status"])
 
 
-def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
+def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | str | None = None) -> pandas.DataFrame:
     """Return one row per series, seed and round of a gathered experiment: measures (0..1 or nats), bytes sent, learning rate,
     and the round's seconds, which earlier runs did not record.
 
     Of a study, `<experiment>-<study>`, return one row per unit of its work. A value that was not measured is missing.
     Arguments and errors are those of `runs`.
     """
-    import pandas
-
     path = _gathered(paper, experiment, scale, reports, "csv")
     table = io.BytesIO(read_file(path))
     numbers = [column for column in pandas.read_csv(table, nrows=0) if column not in TEXT]
@@ -80,7 +77,7 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | st
     return pandas.read_csv(table, dtype=dict.fromkeys(TEXT, str), **missing)
 
 
-def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> "pandas.DataFrame":
+def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> pandas.DataFrame:
     """Return one row per claim of a paper: the paper's statement, our number, the verdict and its reasons.
 
     Numeric columns (0..1, nats or rounds): `mean` over `seeds` and the `half_width` of its 95 % interval; `p` of the hypothesis
@@ -89,18 +86,16 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """
-    from fedrepro.report import artifacts
-
     path = _verdicts_file(paper, scale, reports)
     if not path.exists():
         if reports is None:
             _paper(paper, scale=scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return frame(read_records(path), [*artifacts.VERDICT_FIELDS])
+    return frame(read_records(path), [*VERDICT_FIELDS])
 
 
 def _verdicts_file(paper: str, scale: str, reports: Path | str | None) -> Path:
-    return _reports(reports) / scale / paper / "tables" / "verdicts.json"
+    return _reports(reports) / scale / paper / "tables" / f"{VERDICTS}.json"
 
 
 def _reports(folder: Path | str | None) -> Path:
@@ -109,35 +104,27 @@ def _reports(folder: Path | str | None) -> Path:
 
 def claims(
     scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | str | None = None
-) -> "pandas.DataFrame":
+) -> pandas.DataFrame:
     """Return the verdicts of several scales and papers below each other, with columns `paper` and `scale`.
 
     By default of all papers whose verdicts have been made.
     """
-    import pandas
-
-    frames = []
-    for scale in [scales] if isinstance(scales, str) else scales:
-        made = (paper for paper in _papers() if _verdicts_file(paper, scale, reports).exists())
-        for paper in papers if papers is not None else made:
-            frame = verdicts(paper, scale, reports)
-            frame.insert(0, "scale", scale)
-            frame.insert(0, "paper", paper)
-            frames.append(frame)
-    if not frames:
+    scales, of_papers = [scales] if isinstance(scales, str) else scales, list(_params().papers if papers is None else papers)
+    asked = ((paper, scale) for scale in scales for paper in of_papers)
+    made = [one for one in asked if papers is not None or _verdicts_file(*one, reports).exists()]
+    if not made:
         raise UserError("claims: no verdicts have been made; make them: snakemake --cores 2 --config scale=<scale>")
-    return pandas.concat(frames, ignore_index=True)
+    frames = [verdicts(paper, scale, reports).assign(paper=paper, scale=scale) for paper, scale in made]
+    return pandas.concat(frames, ignore_index=True).reindex(columns=["paper", "scale", *VERDICT_FIELDS])
 
 
-def targets() -> "pandas.DataFrame":
+def targets() -> pandas.DataFrame:
     """Return one row per figure or table and per source of it: paper, target on the command line, artifact, title, source.
 
     A source is what `runs` and `curves` take: an experiment, or `<experiment>-<study>`.
     """
-    import pandas
-
     rows = []
-    for paper in _papers():
+    for paper in _params().papers:
         spec = _paper(paper)
         for artifact in (*spec.figures, *spec.tables):
             shared = {"paper": paper, "target": f"{paper}_{artifact}", "artifact": artifact, "title": spec[artifact].title}
@@ -145,7 +132,7 @@ def targets() -> "pandas.DataFrame":
     return pandas.DataFrame(rows)
 
 
-def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame":
+def paper_curves(paper: str, experiment: str | None = None) -> pandas.DataFrame:
     """Return one row per round of a curve that was digitised from the paper, for each of our series that is compared with it.
 
     `curve` names figure and series in the paper, `value` is 0..1; `experiment` and `series` are ours, as in `curves`.
@@ -154,10 +141,6 @@ def paper_curves(paper: str, experiment: str | None = None) -> "pandas.DataFrame
         paper: a folder of workflow/papers.
         experiment: only the curves that this one is compared with; by default all.
     """
-    import pandas
-
-    from fedrepro.report.paper import paper_data, read_curves
-
     spec = _paper(paper)
     if experiment not in (None, *spec.experiments):
         raise unknown_name("experiment", experiment, spec.experiments)
@@ -178,8 +161,6 @@ def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | No
     import matplotlib
 
     from fedrepro.report.figures import _layout
-    from fedrepro.report.inputs.gathered import LazyResults
-    from fedrepro.report.paper import paper_data, read_curves
 
     spec = _paper(paper)
     if figure not in spec.figures:
@@ -192,20 +173,12 @@ def plot(paper: str, figure: str, scale: str = "paper", reports: Path | str | No
     return drawing
 
 
-def _params(**overrides: Any) -> "Params":
-    from fedrepro.config.params import read_params
-
+def _params(**overrides: Any) -> Params:
     return read_params(repository_root() / "params.yaml", overrides)
 
 
-def _papers() -> list[str]:
-    return list(_params().papers)
-
-
-def _paper(paper: str, **overrides: Any) -> "Paper":
+def _paper(paper: str, **overrides: Any) -> Paper:
     """Return the specification of a paper. Raises UserError for an unknown paper or scale."""
-    from fedrepro.report.paper import read_paper
-
     params = _params(**overrides)
     if paper not in params.papers:
         raise unknown_name("paper", paper, params.papers)

@@ -13,6 +13,7 @@ from fedrepro.experiments import cost
 from fedrepro.experiments.reports import Reports
 from fedrepro.report import artifacts
 from fedrepro.report.documents import build
+from fedrepro.report.verdicts.decide import decide_all
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.checkout import ROOT
@@ -115,7 +116,7 @@ def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
             names = {name.partition("-")[0] for name in figure.sources(paper.figures)}
             told = figure.caption(shown)
             assert "Not shown" in told or bool(names & lacking) == (label in told.partition("Not finished")[2]), key
-        for verdict in artifacts.decide_all(paper, shown):
+        for verdict in decide_all(paper, shown):
             asked = verdict.claim.experiment in lacking and label in verdict.claim.quantity.labels
             assert not asked or verdict.status == "not run" and label in verdict.why, verdict.key
 

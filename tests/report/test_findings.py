@@ -8,57 +8,57 @@ from pathlib import Path
 import pytest
 
 from fedrepro.report.documents import findings
+from fedrepro.report.verdicts.summary import Record
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.checkout import ROOT
+from support.records import record
 
 
 class Spec:
     title, reference, question, is_tuned = "A <paper>", "A. Author. A & B. arXiv:1908.05891", "", False
 
 
-def record(key: str, verdict: str, **changes) -> dict:
-    numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07, "unit": "points", "panels": 1}
+def claim(key: str, verdict: str, **changes) -> Record:
+    numbers = {"mean": 0.0286, "half_width": 0.0056, "reported_number": 0.07}
     numbers |= {"p": 0.001, "p_holm": 0.01}
     texts = {
         "claim": f"{key} leads",
         "reported": "+7 points",
         "ours": "+2.86 ± 0.56 points (n = 4)",
         "headline": "FedX",
-        "by": "the paper",
         "registered": "listed after 4 of 4 runs",
         "panel_means": "+1.0, +2.0",
         "measure": "test accuracy",
-        "calibrated": "",
         "source": "Abstract",
         "why": "2 of 2 runs are not finished",
     }
-    return {"key": key, "verdict": verdict} | numbers | texts | changes
+    return record(**{"key": key, "verdict": verdict} | numbers | texts | changes)
 
 
 @pytest.fixture
 def reports(tmp_path) -> Path:
     records = {
-        "paper": [record("a", "not reproduced"), record("b", "not run")],
+        "paper": [claim("a", "not reproduced"), claim("b", "not run")],
         "small": [
-            record("a", "undecided"),
-            record("b", "direction agrees", panels=8),
-            record("c", "not compared"),
-            record("d", "undecided", headline=""),
-            record("e", "not run", headline="FedY"),
-            record("f", "holds", unit="%", p_holm=0.06, mean=0.03),
+            claim("a", "undecided"),
+            claim("b", "direction agrees", panels=8),
+            claim("c", "not compared"),
+            claim("d", "undecided", headline=""),
+            claim("e", "not run", headline="FedY"),
+            claim("f", "holds", unit="%", p_holm=0.06, mean=0.03),
         ],
     }
     for scale, verdicts in records.items():
         folder = tmp_path / scale / "p" / "tables"
         folder.mkdir(parents=True)
-        (folder / "verdicts.json").write_text(json.dumps(verdicts))
+        (folder / "verdicts.json").write_text(json.dumps([vars(one) for one in verdicts]))
     return tmp_path
 
 
 def test_every_headline_has_an_answer_or_says_that_it_is_not_run(reports):
-    found = findings.collect_findings(reports, ["p"], ["paper", "small"])
-    assert [(one.record["key"], one.scale, one.answer) for one in found] == [
+    found = findings.main_claims(findings.collect_records(reports, ["p"], ["paper", "small"]))
+    assert [(one.key, one.scale, one.answer) for one in found] == [
         ("a", "paper", "no"), ("a", "small", "not shown"), ("b", "small", "yes"), ("c", "small", "not compared"),
         ("e", "small", "not run"), ("f", "small", "yes"),
     ]  # fmt: skip

@@ -14,7 +14,8 @@ from fedrepro.report.tables._grid import Grid, mark_best, slug
 from fedrepro.report.tables._latex import escape
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import latex_macros
-from fedrepro.report.verdicts.decide import decide
+from fedrepro.report.verdicts.decide import decide, record_of
+from support.records import record
 from support.results import made
 from support.tables import SERIES, A, B, compiled, evidence, needs_latex, own, table
 
@@ -116,7 +117,8 @@ def test_columns_of_the_csv():
 def verdicts(**results: Results) -> list:
     cell = {"kind": "rounds_to", "series": "conv", "baseline": "FedAvg", "target": 0.94}
     claim = {"text": "saves\n 100 %", "source": "s", "experiment": "a", "quantity": cell, "reported": 0.5, "tolerance": 0.1}
-    return [decide(key, claims.parse_claim(claim, "t"), found, "personal_accuracy") for key, found in results.items()]
+    stated = claims.parse_claim(claim, "t")
+    return [record_of(decide(key, stated, found, "personal_accuracy")) for key, found in results.items()]
 
 
 def test_commands_of_a_claim():
@@ -132,6 +134,12 @@ def test_commands_of_a_claim():
     assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in latex_macros.macros(
         "p", verdicts(a=own(made(SERIES, "direction"))), ""
     )
+
+
+def test_the_interval_of_a_ratio_has_both_its_ends():
+    """A geometric mean has no half width: "2.24 ± 2.55 times" would be wrong."""
+    found = latex_macros.macros("p", [record(key="a", ours="2.24 (0.88 to 5.7) times (n = 5)", seeds=5)], "")
+    assert r"\newcommand{\pAOurs}{2.24 (0.88 to 5.7) times}" in found
 
 
 def test_commands_have_unique_names():

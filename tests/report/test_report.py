@@ -150,9 +150,9 @@ def test_distances_over_the_first_rounds():
 
 def test_verdict_files(reports):
     saves, far = summary.read_verdicts(reports / "p")
-    assert (saves["key"], saves["verdict"], saves["reported"]) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
-    assert saves["ours"] == "50.0 ± 127.1 % (n = 2)" and saves["why"].endswith(f"; on {MIRROR}")
-    assert (far["verdict"], far["why"], far["ours"]) == ("not run", "left for the next scale", "-")
+    assert (saves.key, saves.verdict, saves.reported) == ("saves", "undecided", "50.0 %")  # 60 % and 40 %
+    assert saves.ours == "50.0 ± 127.1 % (n = 2)" and saves.why.endswith(f"; on {MIRROR}")
+    assert (far.verdict, far.why, far.ours) == ("not run", "left for the next scale", "-")
     text = (reports / "p" / "tables" / "verdicts.tex").read_text()
     assert r"FedMMD saves 50 \% $<$of all$>$ & 50.0 \% & 50.0 $\pm$ 127.1 \% (n = 2) & undecided" in text
 
@@ -398,7 +398,7 @@ def test_a_claim_that_the_papers_own_curves_contradict(cell, reported, told, tmp
     store(FIRST, tmp_path / "p" / "data", "first")
     artifacts.write_artifacts(paper, [spec.VERDICTS], tmp_path / "p")
     note = f"by the paper's own plotted curves {told}; as we see it" if told else "as we see it"
-    assert summary.read_verdicts(tmp_path / "p")[0]["note"] == note
+    assert summary.read_verdicts(tmp_path / "p")[0].note == note
 
 
 def test_no_artifact_has_the_name_of_a_rule(tmp_path):

@@ -17,9 +17,9 @@ from fedrepro import results
 from fedrepro.config.params import read_params
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import notebook
+from fedrepro.report.verdicts.summary import VERDICT_FIELDS
 from fedrepro.runs.paths import Paths
 from support import committed
 from support.checkout import ROOT
@@ -144,7 +144,7 @@ def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
     folder.mkdir(parents=True)
     (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
     found = results.verdicts("mine", "quick", tmp_path)
-    assert found.empty and tuple(found) == artifacts.VERDICT_FIELDS
+    assert found.empty and tuple(found) == VERDICT_FIELDS
 
 
 def test_the_package_offers_its_version_and_the_results():

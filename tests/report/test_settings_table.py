@@ -5,7 +5,7 @@ import sys
 
 from fedrepro.config.params import read_params
 from fedrepro.report import paper as spec
-from fedrepro.report.settings_table import changed_settings, collect_settings, flatten_settings
+from fedrepro.report.inputs.gathered import changed_settings, collect_settings, flatten_settings
 from support.results import arrives, made
 
 CONFIG = {"lr": 0.03, "augment": ["flip"], "model": {"name": "cnn", "width": 1.0}, "proxy": None, "seed": 0}
@@ -45,5 +45,7 @@ def test_a_paper_knows_what_the_active_scale_changes():
 
 
 def test_it_imports_no_heavy_modules():
-    code = "import sys; from fedrepro.report import settings_table; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
+    code = (
+        "import sys; from fedrepro.report.inputs import gathered; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
 from fedrepro.report.verdicts.decide import Verdict, decide
 from fedrepro.report.verdicts.rules import Status
+from support.records import record
 from support.results import OFFICIAL, arrives, ends, made, unfinished, waits
 from support.tables import OWN, SPEC, own, read
 
@@ -685,10 +687,10 @@ def test_a_mistake_in_a_group_is_told_with_the_claim(group, problem):
 
 
 def test_tallies(tmp_path):
-    records = [{"verdict": status, "by": "the paper"} for status in ("not run", "partly", "undecided", "partly", "not run")]
+    records = [record(verdict=status) for status in ("not run", "partly", "undecided", "partly", "not run")]
     assert list(summary.tally(records).items()) == [("partly", 2), ("undecided", 1), ("not run", 2)]
     assert summary.format_counts(summary.tally(records)) == summary.summary(records) == "2 partly, 1 undecided, 2 not run"
-    own = [{"verdict": "undecided", "by": "us"}]
+    own = [record(verdict="undecided", by="us")]
     assert summary.summary(records + own) == "2 partly, 1 undecided, 2 not run; asked by us: 1 undecided"
     assert summary.summary(own) == "asked by us: 1 undecided" and summary.summary([]) == "no verdicts"
     assert summary.claimed_by(records + own, summary.US) == own
@@ -756,7 +758,7 @@ def test_a_precise_difference_below_the_least_contradicts_a_headline():
 ])  # fmt: skip
 def test_what_of_the_verdicts_would_be_chance(ps, counts):
     """Tested, with an interval without zero, left when corrected together; two claims on one test count once."""
-    records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3, "registered": ""} for place, p in enumerate(ps)]
+    records = [record(p=p, mean=place, half_width=1.0, seeds=3) for place, p in enumerate(ps)]
     assert summary.count_tests(records) == summary.count_tests([*records, *records[:1]]) == counts
     assert bool(summary.multiple_testing_note(records)) == (counts[0] > 0)
 
@@ -777,10 +779,10 @@ def test_an_undecided_difference_says_how_many_seeds_would_show_it():
 
 def test_each_p_corrected_together_by_hand():
     """Sorted 0.01, 0.03, 0.04, times 3, 2, 1: 0.03, 0.06, 0.04; none is below one before it."""
-    records = [{"p": p, "mean": place, "half_width": 1.0, "seeds": 3} for place, p in enumerate([0.04, 0.01, None, 0.03])]
+    records = [record(p=p, mean=place, half_width=1.0, seeds=3) for place, p in enumerate([0.04, 0.01, None, 0.03])]
     found = holm(summary.distinct_tests([*records, *records[:1]]))
-    assert [found.get(summary.test_key(record)) for record in records] == pytest.approx([0.06, 0.03, None, 0.06])
-    twice = summary.distinct_tests([record | {"p": 0.6} for record in records[:2]])
+    assert [found.get(one.test) for one in records] == pytest.approx([0.06, 0.03, None, 0.06])
+    twice = summary.distinct_tests([replace(one, p=0.6) for one in records[:2]])
     assert holm(twice) == {(0, 1.0, 3, 0.6): 1, (1, 1.0, 3, 0.6): 1}
 
 

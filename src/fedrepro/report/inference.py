@@ -9,10 +9,10 @@ from fedrepro.report.statistics import EPSILON, Estimate, estimate, mean
 
 
 def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
-    """Estimate the mean over fixed panels, each of which counts the same, from the values by seed in each.
+    """Estimate the mean over fixed panels, all of one weight, from each panel's values by seed (at least one is common to all).
 
-    A seed draws initial weights, partition and batches of all panels, so their values depend on each other: the sample is that
-    of the seeds' means over panels. Seeds that a panel lacks are left out; There is at least one common seed.
+    A seed draws initial weights, partition and batches of all panels, so the values of one seed depend on each other: the
+    sample holds one value per seed, the mean over the panels. Seeds that a panel lacks are left out.
     """
     return estimate([mean([panel[seed] for panel in panels]) for seed in common_seeds(panels)])
 

@@ -17,11 +17,10 @@ from fedrepro.core.errors import UserError, error_prefix, unknown_name_message
 from fedrepro.core.files import read_file
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL_SCALES, Figure
-from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.gathered import Results, changed_settings
 from fedrepro.report.inputs.panel import DisplayOptions, ExperimentRef, PaperData, calibrated_curves
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.settings_table import changed_settings
 from fedrepro.report.statistics import Curve
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.claim import Claim, parse_claims

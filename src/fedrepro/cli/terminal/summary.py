@@ -6,12 +6,11 @@ from typing import TextIO
 
 from fedrepro.cli.terminal import painted
 from fedrepro.core.formatting import count, duration
-from fedrepro.report.documents.findings import TESTED, Finding
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.verdicts import summary
 from fedrepro.runs.records import RECORD
 
-STYLES = {"yes": "green", "no": "red", "not shown": "yellow"}  # by a finding's answer
+STYLES = {"yes": "green", "no": "red", "not shown": "yellow"}  # by the answer of a record
 DOCUMENTS = ("index.html", "report.pdf")
 
 
@@ -45,13 +44,10 @@ def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str
 
     `main`: only the main claims. Verdicts are coloured if the stream is a terminal.
     """
-    verdicts = summary.read_verdicts(folder)
+    records = summary.read_verdicts(folder)
     lines = [painted(f"{title}, scale {folder.parent.name}", "bold", stream), f"  {_describe_verdicts(folder)}"]
-    tested = [Finding(folder.name, folder.parent.name, record) for record in verdicts if record["verdict"] in TESTED]
-    for finding in sorted(tested, key=lambda one: not one.record["headline"]):
-        record = finding.record
-        if record["headline"] or not main:
-            numbers = with_minus_signs(f"reported {record['reported']}, ours {record['ours']}")
-            verdict = painted(f"{finding.word:<22}", STYLES[finding.answer], stream)
-            lines.append(f"  {verdict} {record['claim']}: {numbers} ({record['verdict']})")
+    shown = [record for record in records if record.tested and (record.headline or not main)]
+    for one in sorted(shown, key=lambda record: not record.headline):
+        numbers = with_minus_signs(f"reported {one.reported}, ours {one.ours}")
+        lines.append(f"  {painted(f'{one.word:<22}', STYLES[one.answer], stream)} {one.claim}: {numbers} ({one.verdict})")
     return "\n".join(lines)

@@ -4,31 +4,27 @@ Data and specification are a script, `curves.js` next to the page, since a page 
 """
 
 import json
-import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedrepro.report import figures as kinds
-from fedrepro.report.documents.content import PaperContent
-from fedrepro.report.documents.entries import display_name
+from fedrepro.report.documents.content import PaperContent, display_name
 from fedrepro.report.documents.vega_lite import SPECIFICATION
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import display_factor, measure_unit_name
-from fedrepro.report.statistics import Curve, Estimate
+from fedrepro.report.statistics import Curve, Estimate, grouped, mean
 
 FILE = "curves.js"
-Settings = dict[str, Any]  # with which a chart opens
 
 
 @dataclass(frozen=True)
-class Curves:
-    """The curves of an experiment in one measure: series -> seed -> curve. Values times `factor` have the `unit`. `reported`:
-    series -> key of the paper's curve."""
+class Chart:
+    """The curves of an experiment in one measure, series -> seed -> curve, and the `settings` with which the chart opens.
+    Values times `factor` have the `unit`. `reported`: series -> key of the paper's curve."""
 
-    key: str
+    settings: dict[str, Any]
     name: str
     measure: str
     unit: str
@@ -38,13 +34,13 @@ class Curves:
     reported: Mapping[str, str] = field(default_factory=dict)
 
 
-def charts(content: PaperContent) -> dict[str, list[Settings]]:
-    """Return figure -> the settings of the charts that explore it, one for each panel of curves over rounds with results."""
-    shown = {item["key"]: [settings for settings, _ in _charts(content, item["key"])] for item in content.figures}
-    return {key: found for key, found in shown.items() if found}
+def find_charts(content: PaperContent) -> dict[str, list[Chart]]:
+    """Return figure -> the charts that explore it, one for each panel of curves over rounds with results."""
+    found = {entry.key: list(_charts(content, entry.key)) for entry in content.figures}
+    return {key: charts for key, charts in found.items() if charts}
 
 
-def _charts(content: PaperContent, key: str) -> Iterator[tuple[Settings, Curves]]:
+def _charts(content: PaperContent, key: str) -> Iterator[Chart]:
     figures = content.spec.figures
     figure = figures[key]
     for name in figure.names if isinstance(figure, kinds.Composite) else [key]:
@@ -57,7 +53,7 @@ def _charts(content: PaperContent, key: str) -> Iterator[tuple[Settings, Curves]
             yield from _study_curves(content, name, member)
 
 
-def _learning_curves(content: PaperContent, key: str, figure: kinds.Curves) -> tuple[Settings, Curves]:
+def _learning_curves(content: PaperContent, key: str, figure: kinds.Curves) -> Chart:
     """Return a figure's chart. Figures of one experiment share their curves unless they differ in the measure."""
     view, own = content.evidence.panel(figure), content.evidence.experiments.get(figure.experiment)
     measure, results = view.measure, view.results
@@ -67,10 +63,10 @@ def _learning_curves(content: PaperContent, key: str, figure: kinds.Curves) -> t
     settings |= {"minus": figure.baseline or "", "smooth": results.at_scale(figure.smooth, 1)}
     title = display_name(content.spec, figure.experiment), measure.label or measure.title, measure_unit_name(measure)
     by_series = {label: view.curves(label) for label in results.labels}
-    return settings, Curves(name, *title, results, by_series, display_factor(measure), view.display.reported)
+    return Chart(settings, *title, results, by_series, display_factor(measure), view.display.reported)
 
 
-def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Iterator[tuple[Settings, Curves]]:
+def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Iterator[Chart]:
     """Yield a chart for each experiment whose study has results."""
     measure, _, unit = figure.label.rstrip(")").rpartition(" (")
     for experiment, title in figure.names.items():
@@ -79,32 +75,41 @@ def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Itera
             own = title if len(figure.names) > 1 else display_name(content.spec, key)
             settings = {"name": own, "curves": name, "over": "rounds", "minus": "", "smooth": 1}
             by_series = {label: _round_means(figure, results, label) for label in results.labels}
-            yield settings, Curves(name, own, measure, unit, results, by_series, figure.factor)
+            yield Chart(settings, own, measure, unit, results, by_series, figure.factor)
 
 
-def _round_means(figure: kinds.Lines, results: Results, label: str) -> dict[int, Curve]:
+def _round_means(figure: kinds.Lines, results: Results, label: str) -> Mapping[int, Curve]:
     """Return seed -> mean of the numbers of each round."""
-    numbers: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in results.rows_without_diverged(label):
-        if row[figure.y] != "":
-            numbers[int(row["seed"])][int(row[figure.x])].append(float(row[figure.y]))
-    return {seed: [(round, statistics.fmean(values)) for round, values in means.items()] for seed, means in numbers.items()}
+    rows = [row for row in results.rows_without_diverged(label) if row[figure.y] != ""]
+    groups = grouped(((int(row["seed"]), int(row[figure.x])), float(row[figure.y])) for row in rows)
+    return grouped((seed, (round, mean(values))) for (seed, round), values in groups.items())
 
 
-def write(content: PaperContent, folder: Path) -> None:
-    """Write `curves.js` into the paper's `folder`."""
-    shown = {own.key: own for item in content.figures for _, own in _charts(content, item["key"])}
-    experiments = {key: _experiment(content, own) for key, own in shown.items()}
-    factors = {curve: own.factor for own in shown.values() for curve in own.reported.values()}
-    most = max((len(series["seeds"]) for item in experiments.values() for series in item["series"].values()), default=1)
+def write(content: PaperContent, charts: Mapping[str, list[Chart]], folder: Path) -> None:
+    """Write `curves.js` into the paper's `folder`. A series without finished runs is left out."""
+    shown = {chart.settings["curves"]: chart for own in charts.values() for chart in own}
+    reported = {curve: chart.factor for chart in shown.values() for curve in chart.reported.values()}
+    most = max((len(seeds) for chart in shown.values() for seeds in chart.by_series.values()), default=1)
     values = {
         "specification": SPECIFICATION,
-        "experiments": experiments,
-        "paper": {
-            curve: {"name": content.evidence.curve_name(curve)} | _columns(content.evidence.curves[curve], factor)
-            for curve, factor in factors.items()
+        "experiments": {
+            key: {
+                "name": chart.name,
+                "measure": chart.measure,
+                "unit": chart.unit,
+                "series": {label: _series(content, chart, label) for label, seeds in chart.by_series.items() if seeds},
+            }
+            for key, chart in shown.items()
         },
-        "comparable": any(own.results.compare == "full" for own in shown.values()),
+        "paper": {
+            curve: {
+                "name": content.evidence.curve_name(curve),
+                "rounds": [round for round, _ in content.evidence.curves[curve]],
+                "values": [_short(factor * value) for _, value in content.evidence.curves[curve]],
+            }
+            for curve, factor in reported.items()
+        },
+        "comparable": any(chart.results.compare == "full" for chart in shown.values()),
         "quantiles": [0, 0, *(round(Estimate(0, 1, n).quantile(0.975), 4) for n in range(2, most + 1))],
     }
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
@@ -112,33 +117,22 @@ def write(content: PaperContent, folder: Path) -> None:
     (folder / FILE).write_text(f"(globalThis.fedrepro ??= {{}})[{name}] = {text};\n", encoding="utf-8")
 
 
-def _experiment(content: PaperContent, own: Curves) -> dict[str, Any]:
-    """Return an experiment's curves; a series without finished runs is left out."""
-    series = {label: _series(content, own, label) for label, seeds in own.by_series.items() if seeds}
-    return {"name": own.name, "measure": own.measure, "unit": own.unit, "series": series}
-
-
-def _series(content: PaperContent, own: Curves, label: str) -> dict[str, Any]:
-    seeds = own.by_series[label]
-    rounds = sorted({round for curve in seeds.values() for round, _ in curve})
+def _series(content: PaperContent, chart: Chart, label: str) -> dict[str, Any]:
+    """Return the curves of a series, with None for each round that a seed did not measure."""
+    seeds = {seed: dict(curve) for seed, curve in chart.by_series[label].items()}
+    rounds = sorted(set().union(*seeds.values()))
     values = {
-        "colour": content.evidence.styles_of(own.results)[label].colour,
-        "epochs": own.results.note["series"][label].get("config", {}).get("local_epochs"),
+        "colour": content.evidence.styles_of(chart.results)[label].colour,
+        "epochs": chart.results.note["series"][label].get("config", {}).get("local_epochs"),
         "rounds": rounds,
-        "seeds": {seed: _aligned(curve, rounds, own.factor) for seed, curve in seeds.items()},
+        "seeds": {
+            seed: [_short(chart.factor * curve[round]) if round in curve else None for round in rounds]
+            for seed, curve in seeds.items()
+        },
     }
-    return values | ({"paper": own.reported[label]} if label in own.reported else {})
-
-
-def _aligned(curve: Curve, rounds: Iterable[int], factor: float) -> list[float | None]:
-    """Return the values of some rounds with five significant digits; None where none was measured."""
-    values = {round: _short(factor * value) for round, value in curve}
-    return [values.get(round) for round in rounds]
-
-
-def _columns(curve: Curve, factor: float) -> dict[str, list]:
-    return {"rounds": [round for round, _ in curve], "values": [_short(factor * value) for _, value in curve]}
+    return values | ({"paper": chart.reported[label]} if label in chart.reported else {})
 
 
 def _short(value: float) -> float:
+    """Return a value with five significant digits."""
     return float(f"{value:.5g}")

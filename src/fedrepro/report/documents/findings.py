@@ -3,7 +3,7 @@
 import csv
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,94 +11,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fedrepro.report.documents.templating import environment
-from fedrepro.report.numbers import POINTS, with_minus_signs
-from fedrepro.report.verdicts import summary
-from fedrepro.report.verdicts.rules import Status
-
-WORDS = {"yes": "supported", "no": "contradicted", "not shown": "open"}  # the same of a claim
-ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whether it is
-    "yes": (Status.REPRODUCED, Status.PARTLY, Status.AGREES, Status.HOLDS),
-    "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
-    "not shown": (Status.UNDECIDED, Status.CALIBRATED),
-}
-ANSWER_OF = {status: word for word, statuses in ANSWERS.items() for status in statuses}
-TESTED = set(ANSWER_OF)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim at one scale."""
-
-    paper: str
-    scale: str
-    record: Mapping[str, Any]  # of verdicts.json
-
-    @property
-    def tested(self) -> bool:
-        return self.record["verdict"] in TESTED
-
-    @property
-    def answer(self) -> str:
-        return ANSWER_OF[self.record["verdict"]] if self.tested else str(self.record["verdict"])
-
-    @property
-    def difference(self) -> str:
-        """Our mean with its interval as printed, without the number of seeds; a difference of accuracies without its unit."""
-        return str(self.record["ours"]).partition(" (n = ")[0].removesuffix(f" {POINTS.name}")
-
-    @property
-    def word(self) -> str:
-        """The plain word; at a scale that compares directions only, it says so."""
-        direction = self.record["verdict"] in (Status.AGREES, Status.DISAGREES)
-        return f"direction {WORDS[self.answer]}" if direction else plain_word(self.record["verdict"])
-
-    @property
-    def significant(self) -> bool:
-        """Return whether the difference remains significant if all tests of its paper at its scale are corrected (Holm)."""
-        return self.record["p_holm"] is not None and self.record["p_holm"] <= summary.LEVEL
-
-    @property
-    def remarks(self) -> list[str]:
-        """What weakens or strengthens the evidence, as phrases."""
-        record, remarks = self.record, []
-        if record["p_holm"] is not None and self.answer != "not shown":
-            tested = f"p = {record['p']:.2g}, after Holm's correction {record['p_holm']:.2g}"
-            remarks.append(tested if record["p"] <= summary.LEVEL else "the 90 % interval excludes a lead that counts")
-        if record.get("calibrated"):
-            remarks.append(f"calibrated: {record['calibrated']}")
-        if record["registered"]:
-            remarks.append(record["registered"])
-        return remarks
-
-    @property
-    def address(self) -> str:
-        return f"{self.scale}/{self.paper}/index.html#claim-{self.record['key']}"
-
-    @property
-    def is_difference(self) -> bool:
-        """Whether it is one of accuracies, which a forest plot can show beside others: our interval or, if it is not tested,
-        what the paper reports."""
-        shown = "half_width" if self.tested else "reported_number"
-        return self.record[shown] is not None and self.record["unit"] == POINTS.name
-
-
-def plain_word(status: str) -> str:
-    """Return "supported", "contradicted" or "open" for a claim that was tested; else the status."""
-    return WORDS[ANSWER_OF[status]] if status in ANSWER_OF else status
-
-
-def collect_findings(reports: Path, papers: Iterable[str], scales: Iterable[str]) -> list[Finding]:
-    """Read the headline claims of all papers: each at the scales that test it, or at the last one if none does."""
-    scales, findings = list(scales), []
-    for paper in papers:
-        of_claim: dict[str, list[Finding]] = {}
-        for scale in scales:
-            for record in summary.read_verdicts(reports / scale / paper):
-                if record["headline"]:
-                    of_claim.setdefault(record["key"], []).append(Finding(paper, scale, record))
-        for found in of_claim.values():
-            findings += [finding for finding in found if finding.tested] or found[-1:]
-    return findings
+from fedrepro.report.numbers import with_minus_signs
+from fedrepro.report.statistics import grouped
+from fedrepro.report.verdicts.summary import ANSWERS, Record, count_registered, read_verdicts
 
 
 @dataclass(frozen=True)
@@ -110,51 +25,63 @@ class Ground:
     scale: str
     address: str  # of the table
     is_tuned: bool  # whether the answers depend on values that were chosen by trials
-    findings: dict[str, list[tuple[str, Finding]]]  # answer -> series and their claims
+    findings: dict[str, list[tuple[str, Record]]]  # answer -> series and their claims
 
 
-def answer_questions(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[Ground]:
+def collect_records(reports: Path, papers: Iterable[str], scales: Sequence[str]) -> list[Record]:
+    """Read the verdicts of all papers, each at all scales."""
+    return [one for paper in papers for scale in scales for one in read_verdicts(reports / scale / paper)]
+
+
+def main_claims(records: Iterable[Record]) -> list[Record]:
+    """Return the claims of the abstracts: each at the scales that test it, or at the last one if none does."""
+    groups = grouped(((one.paper, one.key), one) for one in records if one.headline).values()
+    return [one for group in groups for one in [claim for claim in group if claim.tested] or group[-1:]]
+
+
+def answer_questions(records: Iterable[Record], papers: Mapping[str, Any], scales: Sequence[str]) -> list[Ground]:
     """Return the answers to the papers' questions, for each scale and table with tested claims."""
+    asked = {paper: spec for paper, spec in papers.items() if spec.question}
+    tested = [one for one in records if one.tested and one.paper in asked]
+    groups = grouped(((scales.index(one.scale), one.paper, asked[one.paper].claims[one.key].artifact), one) for one in tested)
     grounds = []
-    for scale, (paper, spec) in itertools.product(scales, papers.items()):
-        by_table: dict[str, list[tuple[str, Finding]]] = {}
-        for record in summary.read_verdicts(reports / scale / paper) if spec.question else []:
-            if record["verdict"] in TESTED:
-                claim = spec.claims[record["key"]]
-                by_table.setdefault(claim.artifact, []).append((claim.quantity.series, Finding(paper, scale, record)))
-        for table, found in by_table.items():
-            found.sort(key=lambda named: -(named[1].record["mean"] or 0))
-            by_answer = {answer: [(series, one) for series, one in found if one.answer == answer] for answer in ANSWERS}
-            name = spec.tables[table].name or table
-            address = f"{scale}/{paper}/index.html#{table}"
-            grounds.append(Ground(spec.question, name, scale, address, spec.is_tuned, by_answer))
+    for (place, paper, table), found in sorted(groups.items(), key=lambda item: item[0][0]):
+        spec = papers[paper]
+        found.sort(key=lambda record: -(record.mean or 0))
+        series = [(spec.claims[record.key].quantity.series, record) for record in found]
+        by_answer = {answer: [pair for pair in series if pair[1].answer == answer] for answer in ANSWERS}
+        name, address = spec.tables[table].name or table, f"{scales[place]}/{paper}/index.html#{table}"
+        grounds.append(Ground(spec.question, name, scales[place], address, spec.is_tuned, by_answer))
     return grounds
 
 
 def best_ranks(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> list[str]:
-    """Return a sentence for each scale and paper with a question: the best ranks of its first table of ranks with results."""
-    asking = {paper: spec for paper, spec in papers.items() if spec.question}
-    of_scales = itertools.product(scales, asking.items())
-    return [text for scale, (paper, spec) in of_scales for text in _best_ranks(reports / scale / paper / "tables", spec, scale)]
-
-
-def _best_ranks(tables: Path, spec: Any, scale: str) -> list[str]:
-    """Return a sentence for the first table of ranks, if it has results: the three best series and the baseline."""
-    for key, table in spec.tables.items():
-        if table.kind == "ranks" and (tables / f"{key}.csv").exists():
-            with (tables / f"{key}.csv").open(encoding="utf-8", newline="") as file:
-                ranks = {row["series"]: float(row["mean_rank"]) for row in csv.DictReader(file)}
-            shown = dict.fromkeys([*sorted(ranks, key=ranks.__getitem__)[:3], table.baseline])
-            listed = ", ".join(f"{series} {ranks[series]:.2f}" for series in shown)
-            return [
-                f"{table.title} Mean ranks at scale {scale}, the best three of {len(ranks)} and {table.baseline}: {listed}."
-            ]
-    return []
+    """Return a sentence for each scale and paper with a question: the three best series and the baseline of its first table of
+    ranks with results."""
+    sentences = []
+    for scale, (paper, spec) in itertools.product(scales, papers.items()):
+        ranks = {key: table for key, table in spec.tables.items() if table.kind == "ranks"} if spec.question else {}
+        files = {reports / scale / paper / "tables" / f"{key}.csv": table for key, table in ranks.items()}
+        for path, table in [found for found in files.items() if found[0].exists()][:1]:
+            with path.open(encoding="utf-8", newline="") as file:
+                of_series = {row["series"]: float(row["mean_rank"]) for row in csv.DictReader(file)}
+            shown = dict.fromkeys([*sorted(of_series, key=of_series.__getitem__)[:3], table.baseline])
+            best = f"the best three of {len(of_series)} and {table.baseline}"
+            listed = ", ".join(f"{series} {of_series[series]:.2f}" for series in shown)
+            sentences.append(f"{table.title} Mean ranks at scale {scale}, {best}: {listed}.")
+    return sentences
 
 
 def link_arxiv(reference: str) -> Markup:
     """Return a reference with its arXiv number as a link."""
     return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
+
+
+def draw_forest(records: Sequence[Record], narrow: bool = False) -> Markup:
+    """Return a forest plot of the records that are differences as an SVG element."""
+    from fedrepro.report.figures import _forest  # imports matplotlib
+
+    return Markup(_forest.draw([record for record in records if record.is_difference], narrow))
 
 
 def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:
@@ -165,26 +92,23 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
         papers: specifications by name.
         scales: those whose numbers are compared with the papers', the largest first.
     """
-    from fedrepro.report.figures import _forest  # imports matplotlib
-
     scales = [scale for scale in scales if (reports / scale).is_dir()]
-    findings = collect_findings(reports, papers, scales)
+    records = collect_records(reports, papers, scales)
+    findings = main_claims(records)
     tested = [finding for finding in findings if finding.tested]
-    picture = _forest.draw([finding for finding in findings if finding.is_difference])
-    (reports / "findings.svg").write_text(picture, encoding="utf-8")
+    (reports / "findings.svg").write_text(draw_forest(findings), encoding="utf-8")
     templates = environment(autoescape=True)
     templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
-    documented = [paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()]
     page = templates.get_template("findings.html.j2")
     text = page.render(
-        grounds=answer_questions(reports, papers, scales),
+        grounds=answer_questions(records, papers, scales),
         ranks=best_ranks(reports, papers, scales),
-        registered=summary.count_registered(finding.record for finding in tested),
+        registered=count_registered(tested),
         answers=len(tested),
         findings=findings,
         scales=scales,
         papers=papers,
-        documented=documented,
-        scales_of={paper: [name for name in scales if summary.read_verdicts(reports / name / paper)] for paper in papers},
+        documented=[paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()],
+        scales_of={paper: list(dict.fromkeys(one.scale for one in records if one.paper == paper)) for paper in papers},
     )
     (reports / "index.html").write_text(text, encoding="utf-8")

@@ -24,7 +24,7 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     """Draw differences in points as an SVG, one row for each claim; several scales of one claim share a row.
 
     Args:
-        findings: `documents.findings.Finding`s.
+        findings: `verdicts.summary.Record`s.
         narrow: half as wide, with labels over three lines.
 
     Returns:
@@ -33,22 +33,22 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     _layout.set_print_style()
     rows: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
-        rows.setdefault((finding.paper, finding.record["key"]), []).append(finding)
+        rows.setdefault((finding.paper, finding.key), []).append(finding)
     width, row, letters, lines = (4.6, 0.45, 34, 3) if narrow else (_layout.PAGE_WIDTH + 1, ROW, LABEL_WIDTH, 2)
     drawing = _layout.new_figure(width, 0.8 + row * len(rows))
     axes = drawing.subplots()
     labels = []
     for place, of_claim in enumerate(rows.values()):
-        record, tested = of_claim[0].record, [finding for finding in of_claim if finding.tested]
-        if record["reported_number"] is not None:
-            axes.plot(100 * record["reported_number"], place, label="in the paper", zorder=2, **REPORTED_STYLE)
+        record, tested = of_claim[0], [finding for finding in of_claim if finding.tested]
+        if record.reported_number is not None:
+            axes.plot(100 * record.reported_number, place, label="in the paper", zorder=2, **REPORTED_STYLE)
         for finding in tested:
             colour, marker = STYLES.get(finding.scale, OTHER_STYLE)
             lower = 0.22 if len(tested) > 1 and finding is not tested[0] else 0
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "label": f"ours, scale {finding.scale}"}
-            value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
+            value, half = 100 * finding.mean, 100 * finding.half_width
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
-        labels.append("\n".join(textwrap.wrap(record["claim"], letters, max_lines=lines, placeholder=" …")))
+        labels.append("\n".join(textwrap.wrap(record.claim, letters, max_lines=lines, placeholder=" …")))
     limit = None if narrow else _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
@@ -71,15 +71,15 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
 def _mark_beyond(axes: Any, place: int, of_claim: Sequence[Any], limit: float) -> None:
     """Write a row's numbers that lie beyond the axis at its edge, the paper's in grey, and mark the intervals that it cuts."""
     tested = [finding for finding in of_claim if finding.tested]
-    numbers = [(100 * finding.record["mean"], "", STYLES.get(finding.scale, OTHER_STYLE)[0]) for finding in tested]
-    if (reported := of_claim[0].record["reported_number"]) is not None:
+    numbers = [(100 * finding.mean, "", STYLES.get(finding.scale, OTHER_STYLE)[0]) for finding in tested]
+    if (reported := of_claim[0].reported_number) is not None:
         numbers.insert(0, (100 * reported, "paper ", REPORTED_STYLE["color"]))
     for number, (value, label, colour) in enumerate(numbers, 0 if reported is None else -1):
         if abs(value) > limit:  # the paper's above our interval, those of further scales below
             edge, side = (limit, "right") if value > 0 else (-limit, "left")
             axes.text(edge, place + 0.3 * number, f"{label}{value:+.1f}", ha=side, va="center", fontsize=7, color=colour)
     for finding in tested:
-        value, half = 100 * finding.record["mean"], 100 * finding.record["half_width"]
+        value, half = 100 * finding.mean, 100 * finding.half_width
         for edge, end, marker in ((limit, value + half, ">"), (-limit, -value + half, "<")):
             if end > limit and abs(value) <= limit:
                 axes.plot(
@@ -89,9 +89,8 @@ def _mark_beyond(axes: Any, place: int, of_claim: Sequence[Any], limit: float) -
 
 def _limit(findings: Sequence[Any]) -> float | None:
     """Return how far the axis reaches, in points, if a few differences are so large that the others would look alike."""
-    records = [finding.record for finding in findings]
-    reach = [100 * (abs(one.record["mean"]) + one.record["half_width"]) for one in findings if one.tested]
-    reach += [100 * abs(record["reported_number"]) for record in records if record["reported_number"] is not None]
+    reach = [100 * (abs(one.mean) + one.half_width) for one in findings if one.tested]
+    reach += [100 * abs(record.reported_number) for record in findings if record.reported_number is not None]
     reach.sort()
     usual = 1.3 * reach[int(0.85 * (len(reach) - 1))] if reach else 0.0
     return usual if 0 < 2 * usual < reach[-1] else None

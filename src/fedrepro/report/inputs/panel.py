@@ -30,7 +30,7 @@ class DisplayOptions(Frozen):
     """How artifacts show an experiment, unless they say otherwise."""
 
     name: str = ""  # in the paper, e.g. Fig. 4a
-    about: str = ""  # how it differs from the paper's other experiments, in words; captions add the data
+    about: str = ""  # what sets the experiment apart from the paper's others, in words; captions add the data
     measure: MeasureName = "test_accuracy"
     target: dict[str, NonNegative] = {}  # by scale; 0..1, of a loss in nats
     reported: dict[str, str] = {}  # series -> key in the file of digitised curves
@@ -38,7 +38,7 @@ class DisplayOptions(Frozen):
 
 
 def calibrated_curves(experiments: Mapping[str, DisplayOptions]) -> dict[str, list[str]]:
-    """Return digitised curve -> the settings that were chosen with it, each with its experiment."""
+    """Return digitised curve -> the settings that were chosen with the curve, each followed by the name of its experiment."""
     chosen: dict[str, list[str]] = {}
     for name, display in experiments.items():
         if display.calibrated_on:

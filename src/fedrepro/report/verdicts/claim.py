@@ -35,14 +35,13 @@ class Claim(Frozen):
     reported: Annotated[FiniteFloat | str, Number]
     reported_std: NonNegative | None = None  # standard deviation of the paper's runs, if the paper gives it
     reported_runs: Count | None = None  # number of the paper's runs
-    tolerance: NonNegative = 0  # computed, see `allowed`, if there is a reported_std
+    tolerance: NonNegative = 0  # `allowed` computes it from a reported_std
     because: str = ""  # the reason for the tolerance
-    least: Positive | None = (
-        None  # where only directions are judged: an interval below this part of the reported number contradicts it
-    )
+    # at a scale that judges only directions, an interval below this part of the reported number contradicts the claim
+    least: Positive | None = None
     own_question: bool = False  # a question of our own, which the paper does not state
-    headline: str | None = None  # the method of whose main claims, on the first page of the results, it is one
-    artifact: str | None = None  # the figure or table that it is shown with; None: the first that shows its results
+    headline: str | None = None  # for a main claim on the first page of the results: its method
+    artifact: str | None = None  # the figure or table with the claim; None: the first that shows the claim's results
     scales: dict[str, SerializeAsAny[Quantity]] = {}  # scale -> quantity, if the paper's target or round is out of reach there
     not_testable_at: dict[str, str] = {}  # scale -> why its runs cannot test the claim
     note: str = ""
@@ -76,8 +75,11 @@ class Claim(Frozen):
         return self.reported
 
     def allowed(self, seeds: int) -> float:
-        """Return the distance from the reported number that counts as the same, for a mean over `seeds`: where the paper gives
-        a standard deviation, what an exact replication meets in 95 % of cases, rounded up to 0.01 points."""
+        """Return how far a mean over `seeds` may lie from the reported number and still count as the same.
+
+        Where the paper gives a standard deviation, an exact replication lies within this distance in 95 % of cases; it is
+        rounded up to 0.01 points.
+        """
         if self.reported_std is None or self.reported_runs is None:
             return self.tolerance
         return math.ceil(1e4 * self.reported_std * replication_tolerance(self.reported_runs, seeds)) / 1e4

@@ -1,20 +1,23 @@
-"""Verdicts: one per claim, computed from the results of all seeds."""
+"""From claims to their verdicts, computed from the results of all seeds, and to the records that all documents show."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView
+from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData
 from fedrepro.report.numbers import NO_VALUE, Unit
+from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason, reasons_sentence
-from fedrepro.report.statistics import Estimate
-from fedrepro.report.verdicts import rules
+from fedrepro.report.statistics import Estimate, holm
+from fedrepro.report.verdicts import paper_curves, registration, rules
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.registration import Registration
 from fedrepro.report.verdicts.rules import Status
+from fedrepro.report.verdicts.summary import PAPER, US, Record, distinct_tests
 from fedrepro.runs.reasons import unfinished
 
 
@@ -78,16 +81,85 @@ class Verdict:
     @property
     def our_value(self) -> str:
         """Our mean with its 95 % interval and the number of seeds, after the `arrivals` if there are any."""
-        return self._our_text(Unit.format_mean)
-
-    @property
-    def our_interval(self) -> str:
-        """Our value without the number of seeds."""
-        return self._our_text(Unit.format_interval)
-
-    def _our_text(self, form: Callable[[Unit, Estimate, int], str]) -> str:
-        mean = form(self.unit, self.ours, self.digits) if self.ours else ""
+        mean = self.unit.format_mean(self.ours, self.digits) if self.ours else ""
         return "; ".join(filter(None, [self.arrivals, mean])) or NO_VALUE
+
+
+def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
+    """Return the records of all claims of a paper; none at a scale that is not compared with the paper.
+
+    p values are corrected for the number of tests (Holm) within two families: the headlines with a protocol, and the others.
+    """
+    names = {key: options.name for key, options in spec.experiments.items() if options.name}
+    records = []
+    for verdict in decide_all(spec, evidence):
+        contradiction = paper_curves.contradiction(spec.experiments, verdict.claim, evidence.curves)
+        remark = f"by the paper's own plotted curves {contradiction}" if contradiction else ""
+        records.append(record_of(verdict, spec.artifact_of(verdict.claim), remark, names))
+    families = [[one for one in records if (one.key in spec.headlines) is planned] for planned in (True, False)]
+    corrected = [holm(distinct_tests(family)) for family in families]
+    return [replace(one, p_holm=corrected[one.key not in spec.headlines].get(one.test)) for one in records]
+
+
+def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
+    """Return the verdicts on all claims of a paper; none at a scale that is not compared with the paper."""
+    verdicts = []
+    for key, claim in spec.claims.items():
+        sources = {name: evidence.results[name] for name in claim.sources}
+        results, *others = sources.values()
+        if results.compare != "none":
+            measure = claim.ref.resolved(spec.experiments).measure
+            sign_share = paper_curves.sign_share(spec.experiments, claim, evidence.curves)
+            when = registration.of_claim(key, claim, spec.experiments, sources, spec.folder)
+            calibrations = spec.calibrations_of(claim)
+            verdicts.append(decide(key, claim, results, measure, calibrations, others, sign_share, when))
+    return verdicts
+
+
+def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Mapping[str, str] | None = None) -> Record:
+    """Return the record of a verdict, whose p value is not corrected yet.
+
+    Args:
+        artifact: the figure or table that the claim is shown with.
+        remark: the first part of its note.
+        names: of experiments, in place of their keys where they are panels.
+    """
+    claim, ours, reasons = verdict.claim, verdict.ours, verdict.reasons
+    panel_means = next((reason.values["means"] for reason in reasons if reason.kind == ReasonKind.POOLED), "")
+    return Record(
+        claim=claim.text,
+        source=claim.source,
+        reported=verdict.reported,
+        ours=verdict.our_value,
+        asked=verdict.condition,
+        verdict=verdict.status,
+        why=_with_panel_names(verdict.why, names or {}) if claim.quantity.panels > 1 else verdict.why,
+        note="; ".join(filter(None, [remark, claim.note])),
+        key=verdict.key,
+        experiment=claim.experiment,
+        artifact=artifact,
+        tolerance=verdict.tolerance,
+        by=US if claim.own_question else PAPER,
+        registered=str(verdict.registered or ""),
+        headline=claim.headline or "",
+        mean=ours and ours.mean,
+        half_width=ours and ours.half_width,
+        seeds=ours and ours.n,
+        p=verdict.p,
+        p_holm=None,  # follows from all verdicts together
+        reported_number=None if isinstance(claim.reported, str) else claim.reported,
+        seeds_needed=verdict.seeds_needed,
+        unit=verdict.unit.name,
+        panels=claim.quantity.panels,
+        panel_means=_with_panel_names(panel_means, names or {}),
+        measure=verdict.measure.title,
+        calibrated="; ".join(reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED),
+    )
+
+
+def _with_panel_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with the names of experiments in place of their keys, where a signed number follows."""
+    return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
 
 
 def decide(
@@ -116,26 +188,17 @@ def decide(
     verdict = _decide(key, claim, view, sign_share)
     if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
         return verdict
-    verdict = _calibrated(verdict, calibrations or {})
-    return replace(verdict, reasons=[*verdict.reasons, *_copy_reasons([results, *others])], registered=registered)
-
-
-def _copy_reasons(results: Iterable[Results]) -> list[Reason]:
-    """Return a reason that names the data sets that are not the official release; none if all are."""
-    datasets = sorted({run["dataset"] for experiment in results for run in experiment.runs()})
-    copies = [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]
-    return [make_reason(ReasonKind.COPIES, data=", ".join(copies))] if copies else []
-
-
-def _calibrated(verdict: Verdict, calibrations: Mapping[str, str]) -> Verdict:
-    """Return the verdict with its calibrations as reasons. Agreement shows nothing if all series were calibrated on the
-    reported values; disagreement still does."""
-    labels = verdict.claim.quantity.labels
-    calibrated = [label for label in labels if label in calibrations]
-    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=calibrations[label]) for label in calibrated]
+    # agreement shows nothing if all series were calibrated on the reported values; disagreement still does
+    labels, texts = claim.quantity.labels, calibrations or {}
+    calibrated = [label for label in labels if label in texts]
     failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
     status = Status.CALIBRATED if calibrated == labels and not failed else verdict.status
-    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons])
+    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=texts[label]) for label in calibrated]
+    # data that are not the official release
+    datasets = sorted({run["dataset"] for experiment in (results, *others) for run in experiment.runs()})
+    if copies := [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]:
+        reasons.append(make_reason(ReasonKind.COPIES, data=", ".join(copies)))
+    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons], registered=registered)
 
 
 def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | None) -> Verdict:

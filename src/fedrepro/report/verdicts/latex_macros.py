@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fedrepro.core.errors import UserError
 from fedrepro.report.numbers import NO_VALUE
 from fedrepro.report.tables._latex import escape
-from fedrepro.report.verdicts.decide import Verdict
+from fedrepro.report.verdicts.summary import Record
 
 NAMES = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 DIGITS = {str(digit): name for digit, name in enumerate(NAMES)}
@@ -17,25 +17,18 @@ HEAD = r"""% {source}
 """
 
 
-def macros(paper: str, verdicts: Sequence[Verdict], source: str) -> str:
+def macros(paper: str, records: Sequence[Record], source: str) -> str:
     """Return the text of the file. Raise UserError if two claims have the same commands."""
-    names = {verdict.key: name(paper, verdict.key) for verdict in verdicts}
-    if twice := [key for key, command in names.items() if list(names.values()).count(command) > 1]:
+    names = [name(paper, record.key) for record in records]
+    if twice := [record.key for record, command in zip(records, names, strict=True) if names.count(command) > 1]:
         raise UserError(
             f"claims {', '.join(twice)}: the same commands in LaTeX; give them keys that differ in a letter or digit"
         )
-    example = next(iter(names.values()), name(paper, "claim"))
-    lines = [HEAD.format(source=source, example=example)]
-    for verdict in verdicts:
-        command = names[verdict.key]
-        lines.append(f"% {' '.join(verdict.claim.text.split())}\n")
-        texts = {
-            "Reported": verdict.reported,
-            "Ours": verdict.our_interval,
-            "Seeds": str(verdict.ours.n) if verdict.ours else NO_VALUE,
-            "Asked": verdict.condition,
-            "Verdict": verdict.status,
-        }
+    lines = [HEAD.format(source=source, example=[*names, name(paper, "claim")][0])]
+    for command, one in zip(names, records, strict=True):
+        lines.append(f"% {' '.join(one.claim.split())}\n")
+        seeds = NO_VALUE if one.seeds is None else str(one.seeds)
+        texts = {"Reported": one.reported, "Ours": one.interval, "Seeds": seeds, "Asked": one.asked, "Verdict": one.verdict}
         lines += [rf"\newcommand{{\{command}{suffix}}}{{{latex_value(text)}}}" + "\n" for suffix, text in texts.items()]
     return "".join(lines)
 

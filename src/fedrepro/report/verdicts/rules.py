@@ -137,7 +137,7 @@ def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView)
         return Status.UNDECIDED, []
     sides = [estimate(seeds).side() for seeds in margins]
     if 0 in sides:
-        return Status.UNDECIDED, _one_seed_reasons(min(map(len, margins)))
+        return Status.UNDECIDED, [make_reason(ReasonKind.ONE_SEED)] if 1 in map(len, margins) else []
     if len(sides) == 1 or sides == [-1, -1]:
         return (Status.NOT if sides[0] < 0 else Status.UNDECIDED), []
     if sides == [1, 1]:
@@ -182,8 +182,8 @@ def _judge_direction(claim: Claim, quantity: Quantity, ours: Estimate, measure: 
         least = quantity.unit(measure).format_distance(claim.least, 1)
         return Status.DISAGREES, [*reasons, make_reason(ReasonKind.BELOW_LEAST, least=least)]
     if side == 0:
-        unsure = _one_seed_reasons(ours.n) or [make_reason(ReasonKind.CONTAINS_ZERO), _power_reason(claim, ours)]
-        return Status.UNDECIDED, reasons + unsure
+        several = [make_reason(ReasonKind.CONTAINS_ZERO), _power_reason(claim, ours)] if ours.n > 1 else []
+        return Status.UNDECIDED, reasons + (several or [make_reason(ReasonKind.ONE_SEED)])
     return _signed_status(False, side * claim.reported_number > 0, Status.AGREES), reasons
 
 
@@ -207,7 +207,7 @@ def _judge_number(claim: Claim, ours: Estimate, measure: Measure) -> Judged:
     texts = {name: distance_text(claim, distance, measure, ours.n) for name, distance in distances.items()}
     distance = [make_reason(ReasonKind.DISTANCE, **texts)]
     if ours.n == 1:
-        return Status.UNDECIDED, distance + _one_seed_reasons(1)
+        return Status.UNDECIDED, [*distance, make_reason(ReasonKind.ONE_SEED)]
     judge = _judge_difference if claim.quantity.contrast and claim.reported != 0 else _judge_level
     status, reasons = judge(claim, ours)
     return status, reasons + distance
@@ -274,10 +274,6 @@ def _is_outside(claim: Claim, ours: Estimate) -> bool:
     else:
         reach = prediction_half_width(ours)
     return reach is not None and abs(ours.mean - claim.reported_number) > claim.allowed(ours.n) + reach + EPSILON
-
-
-def _one_seed_reasons(seeds: int) -> list[Reason]:
-    return [make_reason(ReasonKind.ONE_SEED)] if seeds == 1 else []
 
 
 def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
