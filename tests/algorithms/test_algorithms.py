@@ -42,12 +42,12 @@ from support.networks import classifying
 from support.own_steps import own_checks
 
 GOLDEN = Path(__file__).with_name("golden.json")
-WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).Algorithm.fedavg_params is not None]
+WITH_NEUTRAL = [name for name in ALGORITHMS if registry.find("algorithms", name).fedavg_params is not None]
 BITWISE = ("fedmax", "activation_l2", "fedprox")  # whose weight of zero leaves every bit
 
 
 def neutral(name: str) -> dict:
-    return {"name": name, **registry.find("algorithms", name).Algorithm.fedavg_params}
+    return {"name": name, **registry.find("algorithms", name).fedavg_params}
 
 
 def sent(federation, state, shares=(0.2, 0.3, 0.5)):

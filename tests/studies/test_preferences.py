@@ -106,13 +106,13 @@ def test_preferences_are_measured_after_local_training():
     replayed = again.round()
     first = replayed.trainings[0]
     own = fed.algorithm.personalised_weights(first.weights, first.received)
-    study = preferences.Study(preferences.Params(images=15), fed.config)
+    study = preferences.Preferences(preferences.Preferences.Params(images=15), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])
     rows = [row for row in study.measure(fed, replayed) if row[0] == first.client.number]
     expected = torch.cat([distances(matrix) for matrix in wanted.values()]).tolist()
     measured = [math.nan if distance is None else distance for *_, distance in rows]
     assert measured == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, measured)) > 10
-    summed = preferences.Study(preferences.Params(images=15, over_images="sum"), fed.config)
+    summed = preferences.Preferences(preferences.Preferences.Params(images=15, over_images="sum"), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], "sum")
     rows = [row for row in summed.measure(fed, replayed) if row[0] == first.client.number]
     found = [math.nan if distance is None else distance for *_, distance in rows]

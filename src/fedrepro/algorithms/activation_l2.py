@@ -19,7 +19,7 @@ from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class ActivationL2(FedAvg):
     class Params(Frozen):
         beta: NonNegative = 0.001
         norm: Literal["frobenius", "samples"] = "frobenius"

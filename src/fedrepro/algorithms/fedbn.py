@@ -21,7 +21,7 @@ from fedrepro.models import Block, Conv, Dense, Head
 NEEDED = "it needs batch normalisation: set norm: batch, or choose another model"
 
 
-class Algorithm(FedAvg):
+class FedBN(FedAvg):
     fedavg_params: ClassVar[None] = None
 
     @classmethod

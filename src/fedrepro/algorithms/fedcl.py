@@ -22,7 +22,7 @@ Importance = Literal["layer_squares", "layer_norm", "layer_outputs", "model_norm
 OMEGA = "omega."  # prefix of the names of weights
 
 
-class Algorithm(FedAvg):
+class FedCL(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.5
         importance: Importance = "layer_squares"

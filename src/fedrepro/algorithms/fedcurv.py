@@ -25,7 +25,7 @@ from fedrepro.config.types import Frozen, NonNegative
 CURVATURE, PULL = "curvature.", "pull."  # prefixes of the names of weights: I and I w
 
 
-class Algorithm(FedAvg):
+class FedCurv(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 1.0
 

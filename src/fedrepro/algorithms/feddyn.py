@@ -21,7 +21,7 @@ from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, 
 from fedrepro.config.types import Frozen, Positive
 
 
-class Algorithm(FedAvg):
+class FedDyn(FedAvg):
     class Params(Frozen):
         alpha: Positive = 0.01
 

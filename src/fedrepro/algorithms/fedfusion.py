@@ -32,7 +32,7 @@ EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # prefixes of E_l and 
 GATE = "fusion.gate"  # lambda
 
 
-class Algorithm(FedAvg):
+class FedFusion(FedAvg):
     class Params(Frozen):
         operator: Literal["conv", "multi", "single"] = "conv"
         bias: bool = True  # of conv

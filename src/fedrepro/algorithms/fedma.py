@@ -52,7 +52,7 @@ INDEX = 8  # bytes of an index or count
 BIAS = 0.1  # the prior's mean of a bias; of a weight it is 0
 
 
-class Algorithm(FedAvg):
+class FedMA(FedAvg):
     class Params(Frozen):
         sigma: Positive = 1.0
         sigma0: Positive = 1.0

@@ -24,7 +24,7 @@ from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class FedMAX(FedAvg):
     class Params(Frozen):
         beta: NonNegative = 1500.0
         direction: Literal["uniform_activation", "activation_uniform"] = "uniform_activation"

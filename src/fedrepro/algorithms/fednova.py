@@ -16,7 +16,7 @@ import torch
 from fedrepro.algorithms.base import Client, ClientUpdate, FedAvg, Server, Weights
 
 
-class Algorithm(FedAvg):
+class FedNova(FedAvg):
     supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
     assumes_sgd: ClassVar[bool] = True
     fedavg_params: ClassVar[None] = None  # whether it equals FedAvg depends on the clients' steps

@@ -20,7 +20,7 @@ from fedrepro.config.types import Frozen, Positive, Rate
 M, V = "m.", "v."  # prefixes of the names of weights
 
 
-class Algorithm(FedAvg):
+class FedOpt(FedAvg):
     class Params(Frozen):
         optimizer: Literal["adam", "yogi"] = "adam"
         server_lr: Positive = 0.01

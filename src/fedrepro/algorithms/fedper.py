@@ -17,7 +17,7 @@ from fedrepro.config.types import Count, Frozen
 from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class FedPer(FedAvg):
     class Params(Frozen):
         layers: Count = 1
 

@@ -13,7 +13,7 @@ from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
 
-class Algorithm(FedAvg):
+class FedProx(FedAvg):
     class Params(Frozen):
         mu: NonNegative = 0.01
         norm: Literal["sum", "mean"] = "sum"

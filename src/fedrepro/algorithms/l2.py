@@ -13,7 +13,7 @@ from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
 
-class Algorithm(FedAvg):
+class L2(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.001  # lambda
 

@@ -20,7 +20,7 @@ from fedrepro.config.types import Frozen, NonNegative, Positive
 from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class MOON(FedAvg):
     class Params(Frozen):
         mu: NonNegative = 1.0
         temperature: Positive = 0.5  # tau

@@ -41,7 +41,7 @@ from fedrepro.models import Block, ClassMap, Head, Net, Outputs, with_groups
 HELD = "groups"  # name in a message: which groups it contains, (groups,) of bool
 
 
-class Algorithm(FedAvg):
+class PsiNet(FedAvg):
     class Params(Frozen):
         groups: Count | None = None
         grouped_from: str | None = None  # a block of the model; null: the first dense one

@@ -18,7 +18,7 @@ from fedrepro.algorithms.base import Batch, Client, FedAvg, Weights
 from fedrepro.models import Net, Outputs
 
 
-class Algorithm(FedAvg):
+class RestrictedSoftmax(FedAvg):
     fedavg_params: ClassVar[None] = None
 
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:

@@ -25,7 +25,7 @@ from fedrepro.config.types import Frozen, Positive
 CONTROL = "control."  # prefix of the names of weights
 
 
-class Algorithm(FedAvg):
+class SCAFFOLD(FedAvg):
     supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
     assumes_sgd: ClassVar[bool] = True
 

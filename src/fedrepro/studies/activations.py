@@ -26,12 +26,11 @@ if TYPE_CHECKING:
 CHUNK = 500  # images per forward pass
 
 
-class Params(Frozen):
-    every: Count = 1  # in rounds 1, 1 + every, 1 + 2 every, ...
-
-
-class Study(RoundsStudy):
+class Activations(RoundsStudy):
     """A row for each round and participant; the figure shows the mean over the participants of a round."""
+
+    class Params(Frozen):
+        every: Count = 1  # in rounds 1, 1 + every, 1 + 2 every, ...
 
     settings: Params
     title = "activations"
@@ -70,6 +69,18 @@ def penultimate(
         with torch.no_grad():
             outputs = algorithm.forward(weights, federation.data.images(chunk, client, changes))
         yield outputs.penultimate.double()
+
+
+def drawn_images(federation: Federation, round: int, trained: LocalTraining, purpose: str) -> Tensor:
+    """Return the indices of a participant's training images in a random order, the same one in every round."""
+    import torch
+
+    from fedrepro.core import rng
+
+    client = trained.client.number
+    index = federation.data.train_index(client, round)
+    order = torch.randperm(len(index), generator=rng.generator(federation.config.seed, purpose, client=client))
+    return index[order.to(index.device)]
 
 
 def divergences(means: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ set evaluate, before any further local training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fedrepro.config.params import RunConfig
@@ -23,19 +23,15 @@ if TYPE_CHECKING:
 ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
 
 
-class Params(Frozen):
-    rounds: Rounds | None = None  # null: the last alone
-
-
-class Study(RoundsStudy):
+class Clients(RoundsStudy):
     """A row for each round and client with test images: their number, and the accuracy on them, 0..1."""
+
+    class Params(Frozen):
+        rounds: Rounds | None = None  # null: the last alone
 
     settings: Params
     title = "accuracies of clients"
     columns = ("round", "client", "images", "accuracy")
-
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds or (self.config.rounds,)
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
         from fedrepro.training.evaluation import evaluate

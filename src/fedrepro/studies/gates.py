@@ -16,12 +16,11 @@ from fedrepro.core.errors import UserError
 from fedrepro.studies.base import FINAL, RoundsStudy, Rows, StudyContext, final_state
 
 
-class Params(Frozen):
-    every: Count = 10  # after rounds every, 2 every, ..., and after the last
-
-
-class Study(RoundsStudy):
+class Gates(RoundsStudy):
     """A row for each round and map (`single`: the map 0) with its lambda."""
+
+    class Params(Frozen):
+        every: Count = 10  # after rounds every, 2 every, ..., and after the last
 
     settings: Params
     title = "gates"

@@ -18,7 +18,7 @@ from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice, Count, Frozen, Share
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.base import FinalWeightsStudy, Rows, StudyContext
+from fedrepro.studies.base import FINAL, Rows, Study, StudyContext, final_state
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,20 +27,19 @@ if TYPE_CHECKING:
     from fedrepro.algorithms.base import Weights
     from fedrepro.data.datasets import Dataset
     from fedrepro.data.partitions import Partition
-    from fedrepro.training.federation import State
 
 ADAPTATION_MEASURES = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
-class Params(Frozen):
-    clients: Count
-    images: Count | None = None  # training images of each; null: as many as a client of the run has
-    target: Share  # own-test accuracy that a new client has to reach
-    epochs: Count  # after which a new client counts as not having reached it
+class Newcomers(Study):
+    """A row for each new client and epoch: its own-test accuracy, 0..1. A diverged run has no final weights, so that its table
+    is empty."""
 
-
-class Study(FinalWeightsStudy):
-    """A row for each new client and epoch: its own-test accuracy, 0..1."""
+    class Params(Frozen):
+        clients: Count
+        images: Count | None = None  # training images of each; null: as many as a client of the run has
+        target: Share  # own-test accuracy that a new client has to reach
+        epochs: Count  # after which a new client counts as not having reached it
 
     settings: Params
     title = "new clients"
@@ -67,7 +66,13 @@ class Study(FinalWeightsStudy):
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
 
-    def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
+    def can_start(self, folder: Path) -> bool:
+        return (folder / FINAL).exists()
+
+    def begin(self, context: StudyContext) -> Callable[[int], Rows]:
+        final = final_state(context, self.title)
+        if final.diverged:
+            return lambda unit: ()
         weights = (final.weights, final.server)
         return Adaptation(self.settings, self.config, context.dataset, weights, context.device).train_client
 
@@ -85,7 +90,7 @@ class Study(FinalWeightsStudy):
         return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(ADAPTATION_MEASURES)})
 
 
-def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
+def draw_new_clients(settings: Newcomers.Params, config: RunConfig, dataset: Dataset) -> Partition:
     """Draw the new clients of a run.
 
     Each draws its training images uniformly from those that the run's clients may have, without replacement (two clients may
@@ -115,7 +120,12 @@ class Adaptation:
     """The local trainings of a run's new clients, which start from its final weights and server state."""
 
     def __init__(
-        self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
+        self,
+        settings: Newcomers.Params,
+        config: RunConfig,
+        dataset: Dataset,
+        final: tuple[Weights, Weights],
+        device: torch.device,
     ) -> None:
         from fedrepro.training.federation import Federation, State
         from fedrepro.training.round import RoundExecution

@@ -9,7 +9,7 @@ t-SNE.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -17,7 +17,7 @@ from pydantic import Field
 from fedrepro.config.types import Frozen, Number, Seed
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.activations import penultimate
+from fedrepro.studies.activations import drawn_images, penultimate
 from fedrepro.studies.base import Rising, Rounds, RoundsStudy
 
 if TYPE_CHECKING:
@@ -33,14 +33,13 @@ PERPLEXITY, RATE = 30.0, 200.0
 GLOBAL_MEASURES = {"test_accuracy": MEASURES["test_accuracy"]}
 
 
-class Params(Frozen):
-    rounds: Rounds = ROUNDS
-    clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all participants
-    images: Annotated[int, Field(ge=2), Number] = 40  # training images of each client
-
-
-class Study(RoundsStudy):
+class TSNE(RoundsStudy):
     """A row for each round and image: client, class, coordinates, and the accuracy of the global model after the round."""
+
+    class Params(Frozen):
+        rounds: Rounds = ROUNDS
+        clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all participants
+        images: Annotated[int, Field(ge=2), Number] = 40  # training images of each client
 
     settings: Params
     title = "activations in a plane"
@@ -51,9 +50,6 @@ class Study(RoundsStudy):
         clients = self.config.partition.options["clients"]
         if absent := [number for number in self.settings.clients or () if number >= clients]:
             raise UserError(f"clients: the run has 0 to {clients - 1} (got {absent[0]})")
-
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float, float, float]]:
         """Yield no rows for a round in which none of the clients takes part, or the training diverges."""
@@ -83,13 +79,8 @@ class Study(RoundsStudy):
         """Return activations (images, D) and classes (images,) of some of a client's training images, not augmented."""
         import torch
 
-        from fedrepro.core import rng
-
-        data, client = federation.data, trained.client.number
-        train = data.train_index(client, round)
-        order = torch.randperm(len(train), generator=rng.generator(federation.config.seed, "tsne", client=client))
-        index = train[order[: self.settings.images].to(train.device)]
-        return torch.cat(list(penultimate(federation, trained, index))), data.train_y[index]
+        index = drawn_images(federation, round, trained, "tsne")[: self.settings.images]
+        return torch.cat(list(penultimate(federation, trained, index))), federation.data.train_y[index]
 
 
 def embed(activations: np.ndarray) -> np.ndarray:
