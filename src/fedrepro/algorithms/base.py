@@ -135,10 +135,6 @@ class RoundRunner(Protocol):
         """Count bytes that are sent outside `train`."""
         ...
 
-    def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
-        """Return the measures of a global model on the test set."""
-        ...
-
 
 def vmap_silently(function: Callable, in_dims: tuple[int | None, ...] | int = 0) -> Callable:
     """Return torch's `vmap` of a function, without warnings that it computes an operation one by one, such as an LSTM's."""
