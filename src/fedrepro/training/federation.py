@@ -40,6 +40,8 @@ class Federation:
     ends. `recordings`: see `compiled_step.step.Step`. `build` makes the network in place of the settings' `model`, from a
     generator of initial weights, for training in one process. `folder`: see `ClientStore`."""
 
+    worker_pool: WorkerPool | None = None  # None: clients train in this process
+
     def __init__(
         self,
         config: RunConfig,
