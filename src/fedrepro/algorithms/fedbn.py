@@ -9,7 +9,6 @@ own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from torch import nn
 
@@ -22,8 +21,6 @@ NEEDED = "it needs batch normalisation: set norm: batch, or choose another model
 
 
 class FedBN(FedAvg):
-    fedavg_params: ClassVar[None] = None
-
     @classmethod
     def incompatibility(cls, params: Frozen, blocks: Sequence[Block | Head]) -> str | None:
         without = all(

@@ -10,7 +10,7 @@ round: FedProx with mu twice the weight.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -30,7 +30,6 @@ class FedCL(FedAvg):
         fallback: Literal["local", "identity", "none"] = "local"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def needs_proxy(cls, params: Params) -> bool:

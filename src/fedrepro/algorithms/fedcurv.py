@@ -13,7 +13,6 @@ would remain in the sums.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,7 +29,6 @@ class FedCurv(FedAvg):
         weight: NonNegative = 1.0
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def initial_state(self, weights: Weights) -> Weights:
         return {kind + name: torch.zeros_like(weights[name]).double() for kind in (CURVATURE, PULL) for name in self.trained}

@@ -40,7 +40,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedrepro.algorithms._matching import Prior, match, solver, sum_assigned
+from fedrepro.algorithms._matching import Prior, match, sum_assigned
 from fedrepro.algorithms.base import ClientUpdate, Diverged, FedAvg, RoundRunner, Server, Weights
 from fedrepro.config.types import Count, Frozen, Number, Positive
 from fedrepro.core import rng
@@ -65,7 +65,6 @@ class FedMA(FedAvg):
         last_epochs: Count = 3
 
     params: Params
-    fedavg_params: ClassVar[None] = None
     supports_kept_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     @classmethod
@@ -87,7 +86,6 @@ class FedMA(FedAvg):
         self.task.require_class_scores("algorithm fedma")
         if len(net.trained) < len(list(net.parameters())):
             raise UserError(f"algorithm fedma: model {net.spec.model}: frozen: it averages all weights: expected [] (none)")
-        solver()  # fails before the first round if SciPy is missing
         self.seed = int(torch.randint(1 << 62, (), generator=generator))
         self.layers = {block: net.state_names(block) for block in net.blocks}  # names of weight and bias, if any
         return net

@@ -11,7 +11,7 @@ Gaussians exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of th
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -31,7 +31,6 @@ class FedMMD(FedAvg):
         floor: NonNegative = 1e-4
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def warning(cls, params: Params, precision: str) -> str | None:

@@ -10,7 +10,7 @@ Buffers are averaged.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 
@@ -29,7 +29,6 @@ class FedOpt(FedAvg):
         tau: Positive = 0.001
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
         first = {M + name: torch.zeros_like(weights[name]) for name in self.trained}

@@ -5,7 +5,7 @@ other implementations, which averages within each tensor instead of summing, (mu
 weaker.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -19,7 +19,6 @@ class FedProx(FedAvg):
         norm: Literal["sum", "mean"] = "sum"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"mu": 0.0}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         entropy = super().loss(weights, received, batch)

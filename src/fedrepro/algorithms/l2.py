@@ -5,8 +5,6 @@ sum over the batch, not a mean, is from the authors' code; the paper does not sa
 normalisation the global net uses its running statistics, the local one those of the batch: equal weights differ, too.
 """
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
@@ -18,7 +16,6 @@ class L2(FedAvg):
         weight: NonNegative = 0.001  # lambda
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)

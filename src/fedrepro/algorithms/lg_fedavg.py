@@ -10,7 +10,6 @@ own ones, which no client gets.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import ClassVar
 
 from fedrepro.algorithms.base import FedAvg, missing_hidden_layer
 from fedrepro.config.types import Count, Frozen
@@ -22,7 +21,6 @@ class LGFedAvg(FedAvg):
         layers: Count | None = None
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:

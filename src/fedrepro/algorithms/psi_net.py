@@ -20,7 +20,7 @@ groups. With one group and the model's norm this is FedAvg.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,7 +51,6 @@ class PsiNet(FedAvg):
         softmax: Literal["held", "all"] = "held"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"groups": 1, "norm": "model"}
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:

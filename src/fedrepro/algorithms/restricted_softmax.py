@@ -9,8 +9,6 @@ The server averages all weights over all participants, also those of a class's s
 weight decay and momentum are the only changes. A client of one class has a loss of zero and trains nothing.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -19,8 +17,6 @@ from fedrepro.models import Net, Outputs
 
 
 class RestrictedSoftmax(FedAvg):
-    fedavg_params: ClassVar[None] = None
-
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         self.task.require_class_scores("algorithm restricted_softmax")
         return net

@@ -33,7 +33,6 @@ class SCAFFOLD(FedAvg):
         server_lr: Positive = 1.0
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
         return {CONTROL + name: torch.zeros_like(weights[name]) for name in self.trained}

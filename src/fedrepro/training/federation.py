@@ -17,8 +17,7 @@ from fedrepro.data.partitions import Partition
 from fedrepro.models import Net, tasks
 from fedrepro.runs.run import Row
 from fedrepro.training import executors, schedules
-from fedrepro.training.batches import precision
-from fedrepro.training.batches.client_data import FederatedData
+from fedrepro.training.batches.client_data import FederatedData, forbid_rounded_factors, number_type
 from fedrepro.training.evaluation import evaluate, flops, images_per_pass
 from fedrepro.training.state import ClientStore, State, to_device
 from fedrepro.training.worker_pool import WorkerPool
@@ -58,7 +57,7 @@ class Federation:
             raise UserError(
                 f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
             )
-        precision.forbid_rounded_factors()
+        forbid_rounded_factors()
         self.config, self.clients, self.device = config, partition.clients, device
         self.lr = schedules.create(config.schedule, config.lr, config.rounds)
         self.client_store = ClientStore(device, folder)
@@ -68,7 +67,7 @@ class Federation:
         shape = tuple(dataset.train_x.shape[1:])
         draw = rng.generator(config.seed, "weights")
         net = build(draw) if build else models.build(config.model, shape, task.outputs, draw)
-        net = net.to(device, precision.dtype(config.precision))
+        net = net.to(device, number_type(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
         net_weights = self.algorithm.net.state_dict()
         self.initial_own = self.to_device({name: net_weights[name].detach().clone() for name in self.algorithm.own})
