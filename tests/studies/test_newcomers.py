@@ -115,7 +115,7 @@ def test_new_clients_train_as_clients_of_a_round(algorithm, monkeypatch):
         tested.append({name: tensor.clone() for name, tensor in weights.items()})
         return evaluate(algorithm, measures, weights, *rest)
 
-    monkeypatch.setattr(evaluation, "evaluate", seen)
+    monkeypatch.setattr("fedrepro.studies.newcomers.evaluate", seen)
     curve = list(found.train_client(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})

@@ -11,10 +11,11 @@ from fedrepro import algorithms
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import NO_CLASS
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.report.figures.studies import agreement
 from fedrepro.studies import preferences
-from fedrepro.studies.preferences import NO_CLASS, distances, top_classes
+from fedrepro.studies.preferences import distances, top_classes
 from fedrepro.training.replay import Replay
 from support.federation import config, federation, images
 from support.networks import assembled

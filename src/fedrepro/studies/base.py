@@ -1,29 +1,22 @@
-"""Base classes of studies: of any, and of those on rounds of a run, which are trained again.
-
-Importing a study is cheap, since plans need its settings: modules that need torch are imported where they are used.
-"""
-
-from __future__ import annotations
+"""Base classes of studies: of any, and of those on rounds of a run, which are trained again."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import torch
 from pydantic import AfterValidator, Field
 
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
+from fedrepro.data.datasets import Dataset
+from fedrepro.data.partitions import Partition
 from fedrepro.runs.records import RECORD
-
-if TYPE_CHECKING:
-    import torch
-
-    from fedrepro.data.datasets import Dataset
-    from fedrepro.data.partitions import Partition
-    from fedrepro.training.federation import Federation, State
-    from fedrepro.training.replay import Replay, ReplayedRound
+from fedrepro.training import checkpoint
+from fedrepro.training.federation import Federation, State
+from fedrepro.training.replay import Replay, ReplayedRound, stored_rounds
 
 Rows = Iterable[tuple]  # of a unit of work, without its number
 FINAL = "model.safetensors"  # in a run's folder: its final weights
@@ -92,8 +85,6 @@ class Study:
 
 def final_state(context: StudyContext, title: str) -> State:
     """Return a run's final state, with its tensors on the CPU, for a study with this title."""
-    from fedrepro.training import checkpoint
-
     path = context.folder / FINAL
     if not path.exists():
         raise UserError(f"{path}: no such file; {title} start from it: copy it there, or delete the folder to train again")
@@ -127,9 +118,6 @@ class RoundsStudy(Study):
 
     def replay(self, context: StudyContext) -> Replay:
         """Return the replay of the run's rounds."""
-        from fedrepro.training.federation import Federation
-        from fedrepro.training.replay import Replay
-
         federation = Federation(self.config, context.dataset, context.partition, context.device, context.executor)
         return Replay(federation, context.folder, self.snapshots(), context.forbid)
 
@@ -151,8 +139,6 @@ class RoundsStudy(Study):
 
     def replay_cost(self, folder: Path, rounds: Iterable[int], each: int) -> RunConfig:
         """Return a run with as many rounds as are trained again to reach the states before `rounds`, and `each` in each."""
-        from fedrepro.training.replay import stored_rounds
-
         finished = (folder / RECORD).exists()
         stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
         trained, position = 0, 1  # the round before which a state is there

@@ -4,21 +4,17 @@ Clients of a method whose weights stay with clients use their own ones. The mode
 set evaluate, before any further local training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Frozen
 from fedrepro.core.metrics import Measure
 from fedrepro.studies.base import Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.evaluation import evaluate
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.state import OWN, part
 
 ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
 
@@ -34,9 +30,6 @@ class Clients(RoundsStudy):
     columns = ("round", "client", "images", "accuracy")
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
-        from fedrepro.training.evaluation import evaluate
-        from fedrepro.training.state import OWN, part
-
         state, algorithm = replayed.after, federation.algorithm
         if state.diverged:  # its weights are those before the round
             return

@@ -5,11 +5,10 @@ how far they move they do not say. A row has the server's lambda after a round. 
 its states for this study.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fedrepro.algorithms.fedfusion import GATE
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
@@ -42,8 +41,6 @@ class Gates(RoundsStudy):
         return (folder / FINAL).exists()
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
-        from fedrepro.algorithms.fedfusion import GATE
-
         replay = self.replay(context)
 
         def rows(round: int) -> Rows | None:

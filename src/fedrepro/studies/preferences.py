@@ -15,26 +15,23 @@ learnt.
 Preferences are computed for every participant's network after its local training, all on the same images of the test set.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import torch
+from torch import Tensor
+
+from fedrepro.algorithms import FedAvg
+from fedrepro.algorithms.base import Weights
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.metrics import NO_CLASS
 from fedrepro.studies.base import Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedrepro.algorithms import FedAvg
-    from fedrepro.algorithms.base import Weights
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
 
 OverImages = Literal["mean", "sum", "mean_mean"]
-NO_CLASS = -1  # top class of a unit without positive preferences
 
 
 class Preferences(RoundsStudy):
@@ -75,8 +72,6 @@ def preferences(
 
     Raises UserError for a task without scores of classes.
     """
-    import torch
-
     task = algorithm.task
     task.require_class_scores("study preferences")
     sums: dict[str, list[Tensor]] = {}  # by block, sums over images by class: (classes, units, positions) each

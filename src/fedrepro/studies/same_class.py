@@ -16,23 +16,19 @@ S counts every pair of devices and class once, and `kl` both ways. `ratio` does 
 devices, in nats per unit as in the study `activations`. FedMAX's loss lowers it by design, since it flattens all softmaxes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from fedrepro.config.types import Count, Frozen
 from fedrepro.studies.activations import drawn_images, penultimate
 from fedrepro.studies.base import Rounds, RoundsStudy
 from fedrepro.studies.tsne import ROUNDS
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
-    from fedrepro.training.round import LocalTraining
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.round import LocalTraining
 
 
 class SameClass(RoundsStudy):
@@ -48,8 +44,6 @@ class SameClass(RoundsStudy):
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[float | None, ...]]:
         """Yield no row for a round in which the training diverges."""
-        import torch
-
         means: list[Tensor] = []
         devices: list[int] = []
         classes: list[int] = []
@@ -64,8 +58,6 @@ class SameClass(RoundsStudy):
 
     def _means(self, federation: Federation, round: int, trained: LocalTraining) -> Iterator[tuple[int, Tensor]]:
         """Yield each class of a device with its mean activation (D,)."""
-        import torch
-
         index = drawn_images(federation, round, trained, "same_class")
         labels = federation.data.train_y[index]
         for label in labels.unique().tolist():
@@ -75,8 +67,6 @@ class SameClass(RoundsStudy):
 
 def distances(means: Tensor, devices: Tensor, classes: Tensor) -> tuple[float | None, ...]:
     """Return same, other, ratio and kl of mean activations (N, D), of devices (N,) and classes (N,)."""
-    import torch
-
     means, apart = means.cpu(), devices[:, None] != devices
     alike = classes[:, None] == classes
     squared = torch.cdist(means, means, compute_mode="donot_use_mm_for_euclid_dist").square()

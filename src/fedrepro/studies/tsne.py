@@ -7,26 +7,21 @@ that rounds and methods differ by their activations alone. The table contains th
 t-SNE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
+import torch
 from pydantic import Field
+from torch import Tensor
 
 from fedrepro.config.types import Frozen, Number, Seed
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
 from fedrepro.studies.activations import drawn_images, penultimate
 from fedrepro.studies.base import Rising, Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
-    from fedrepro.training.round import LocalTraining
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
 
 ROUNDS = (1, 2, 3, 4, 5, 6, 9, 12, 15)  # of Figs. 7 to 9
 PERPLEXITY, RATE = 30.0, 200.0
@@ -53,8 +48,6 @@ class TSNE(RoundsStudy):
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float, float, float]]:
         """Yield no rows for a round in which none of the clients takes part, or the training diverges."""
-        import torch
-
         chosen = self.settings.clients
         shown = [last for number, last in sorted(replayed.last_trainings.items()) if chosen is None or number in chosen]
         if not shown:
@@ -63,10 +56,10 @@ class TSNE(RoundsStudy):
         classes: list[int] = []
         owners: list[int] = []
         for trained in shown:
-            values, labels = self._activations(federation, replayed.round, trained)
-            activations.append(values)
-            classes += labels.tolist()
-            owners += [trained.client.number] * len(labels)
+            index = drawn_images(federation, replayed.round, trained, "tsne")[: self.settings.images]
+            activations += penultimate(federation, trained, index)
+            classes += federation.data.train_y[index].tolist()
+            owners += [trained.client.number] * len(index)
         together = torch.cat(activations)
         if not together.isfinite().all():  # the round in which a run diverged
             return
@@ -75,18 +68,10 @@ class TSNE(RoundsStudy):
         for owner, label, (x, y) in zip(owners, classes, points.tolist(), strict=True):
             yield owner, label, x, y, accuracy
 
-    def _activations(self, federation: Federation, round: int, trained: LocalTraining) -> tuple[Tensor, Tensor]:
-        """Return activations (images, D) and classes (images,) of some of a client's training images, not augmented."""
-        import torch
-
-        index = drawn_images(federation, round, trained, "tsne")[: self.settings.images]
-        return torch.cat(list(penultimate(federation, trained, index))), federation.data.train_y[index]
-
 
 def embed(activations: np.ndarray) -> np.ndarray:
     """Embed activations (N, D) in the plane: (N, 2) in 0..1, deterministic; all at the centre for fewer than 3 or equal
     rows."""
-    import numpy as np
     from sklearn.manifold import TSNE  # slow to import
 
     if len(activations) < 3 or np.ptp(activations, 0).max() == 0:

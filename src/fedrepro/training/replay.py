@@ -28,7 +28,6 @@ LOSS_TOLERANCE = 1e-3
 class ReplayedRound:
     """A replayed round with its local trainings in their order: one of each participant, in each phase of the round."""
 
-    before: State
     after: State
     trainings: list[LocalTraining]
 
@@ -104,9 +103,9 @@ class Replay:
     def round(self) -> ReplayedRound:
         """Replay the round after `state`, and advance `state` to the one after it. Call `reach` first."""
         assert self.state is not None
-        before, trainings = self.state, []
-        self.state = self._advance(before, trainings.append)
-        return ReplayedRound(before, self.state, trainings)
+        trainings: list[LocalTraining] = []
+        self.state = self._advance(self.state, trainings.append)
+        return ReplayedRound(self.state, trainings)
 
     def _store(self, state: State) -> Path:
         self._stored.append(store_snapshot(self.folder, state))
