@@ -16,7 +16,6 @@ from fedrepro.runs import reasons
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.studies.newcomers import Adaptation, Newcomers, draw_new_clients
-from fedrepro.training import evaluation
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
