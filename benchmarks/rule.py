@@ -23,6 +23,7 @@ from fedrepro.data.datasets import Dataset
 from fedrepro.training.devices import pick_device
 from fedrepro.training.executors import available, pick
 from fedrepro.training.federation import Federation
+from fedrepro.training.round import run_round
 
 IMAGES = {"mnist": (1, 28, 28), "digits": (1, 8, 8)}
 # network, width, data set of the images' shape, clients, batch size
@@ -56,7 +57,7 @@ def case(model: str, width: float, dataset: str, clients: int, batch: int, devic
     for _ in range(ROUNDS):
         for name, federation in federations.items():
             began = time.perf_counter()
-            states[name], _ = federation.advance(states[name])  # ends with a number read from the device
+            states[name], _ = run_round(federation, states[name])  # ends with a number read from the device
             spent[name].append(time.perf_counter() - began)
     flops = federations["sequential"].flops
     medians = {name: statistics.median(seconds[1:]) for name, seconds in spent.items()}

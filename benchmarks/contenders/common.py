@@ -17,7 +17,8 @@ from fedrepro.data import datasets, partitions
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.runs.paths import Paths
-from fedrepro.training.batches import augmentation, precision
+from fedrepro.training.batches import augmentation
+from fedrepro.training.batches.client_data import forbid_rounded_factors
 
 CHUNK = 500  # images per forward pass of an evaluation
 
@@ -121,7 +122,7 @@ def cohort(task: Task, round: int) -> list[int]:
 
 def fresh(task: Task) -> nn.Module:
     """The network with its initial weights, on the device, where products are rounded as the task says: as with us."""
-    precision.forbid_rounded_factors()
+    forbid_rounded_factors()
     return network(task.config).to(task.device)
 
 

@@ -8,6 +8,7 @@ from benchmarks.contenders.common import load_partitioned
 from benchmarks.workloads import Task, operations, steps
 from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
+from fedrepro.training.round import run_round
 
 KERNELS = ("conv", "mm", "linear", "pool")  # parts of the names of convolution, matrix product and pooling operators
 
@@ -18,7 +19,7 @@ def run(task: Task, clock: Clock) -> None:
     state, row = federation.start()
     clock.mark(row["test_accuracy"])
     for _ in range(task.config.rounds):
-        state, row = federation.advance(state)
+        state, row = run_round(federation, state)
         clock.steps += steps(task.config)
         clock.mark(row["test_accuracy"])
 
@@ -33,11 +34,11 @@ def kernels(task: Task) -> dict[str, float]:
     federation = _federation(task)
     state, _ = federation.start()
     for _ in range(task.warmup):
-        state, _ = federation.advance(state)
+        state, _ = run_round(federation, state)
     rounds = task.config.rounds - 1 - task.warmup  # the last one is evaluated
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         for _ in range(rounds):
-            state, _ = federation.advance(state)
+            state, _ = run_round(federation, state)
     spent = [(event.key, event.self_cpu_time_total / 1e6) for event in profiled.key_averages()]
     inside = sum(seconds for name, seconds in spent if any(word in name for word in KERNELS))
     total = sum(seconds for _, seconds in spent)

@@ -28,6 +28,7 @@ from fedrepro.runs.paths import Paths, repository_root
 from fedrepro.runs.run import Row
 from fedrepro.training import checkpoint, devices, runner
 from fedrepro.training.federation import Federation
+from fedrepro.training.round import run_round
 from fedrepro.training.state import State
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def simulate(
         while state.round < config.rounds and not state.diverged:
             began = time.monotonic()
             with _naming(model, loaded, f"round {state.round + 1}"):
-                state, row = federation.advance(state)
+                state, row = run_round(federation, state)
             rows.append({"seed": seed} | row | {"seconds": time.monotonic() - began})
             if on_round:
                 on_round(state, rows[-1])

@@ -8,7 +8,7 @@ import torch
 from torch.func import functional_call
 from torch.nn import functional as F
 
-from fedrepro.training.round import message_bytes
+from fedrepro.training.round import message_bytes, run_round
 from support.federation import advance, config, federation, local, receive
 
 
@@ -55,7 +55,7 @@ def measured(logits, y):
 def test_global_model_is_tested_with_the_extractor_of_the_round_before(tested_with):
     fed = fused(operator="multi", tested_with=tested_with)
     before = after_a_round(fed)
-    after, row = fed.advance(before)
+    after, row = run_round(fed, before)
     x, y = fed.data.test_x, fed.data.test_y
     reference = {"previous": before, "new": after}[tested_with].weights
     expected = measured(logits_by_hand(fed, after.weights, reference, x), y)
@@ -67,7 +67,7 @@ def test_global_model_is_tested_with_the_extractor_of_the_round_before(tested_wi
 def test_rounds_test_clients_with_the_extractor_that_they_received():
     fed = fused(operator="multi")
     state = after_a_round(fed)
-    _, row = fed.advance(state)
+    _, row = run_round(fed, state)
     received = receive(fed, state)
     trained = local(fed, received, fed.cohort(2), 2)
     accuracies = []

@@ -18,7 +18,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.experiments.cost_model import CountCache, estimate
 from fedrepro.models import Dense, Head, tasks
 from fedrepro.runs.paths import Paths
-from fedrepro.training.round import message_bytes
+from fedrepro.training.round import message_bytes, run_round
 from support.federation import a_run, assert_close, assert_same, config, federation
 from support.networks import COLOUR, GREY, assembled, build
 
@@ -223,8 +223,8 @@ def two_rounds():
     """A federation with its states and rows, and who trained what in round 2."""
     measures = ["test_loss", "initial_accuracy_all", "personal_accuracy_all"]
     fed, seen = federation(config(algorithm={"name": "fedma"}, model={"dropout": 0.2}, measures=measures)), []
-    first, one = fed.advance(fed.start()[0])
-    second, two = fed.advance(first, seen.append)
+    first, one = run_round(fed, fed.start()[0])
+    second, two = run_round(fed, first, seen.append)
     return SimpleNamespace(fed=fed, states=[fed.start()[0], first, second], rows=[one, two], seen=seen)
 
 
@@ -257,7 +257,7 @@ def test_a_round_leaves_its_start_alone_and_knows_no_order(two_rounds):
     assert_same(start.weights, fed.to_device(fed.algorithm.net.state_dict()))
     back = federation(fed.config)
     back.cohort = lambda round: fed.cohort(round)[::-1]
-    assert_close(back.advance(start)[0].weights, first.weights, 1e-12)
+    assert_close(run_round(back, start)[0].weights, first.weights, 1e-12)
 
 
 def test_an_estimate_counts_all_phases(tmp_path):

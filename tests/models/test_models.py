@@ -7,7 +7,6 @@ import os
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -22,7 +21,7 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Conv, Dense, GroupedLinear, Head, resnet50, tasks
-from fedrepro.models.base import BaseParams
+from fedrepro.models.base import Network
 from fedrepro.training.executors import EXECUTORS
 from support.federation import advance, assert_close, config, federation, images, normal, uniform
 from support.networks import COLOUR, GREY, assembled, build
@@ -219,17 +218,18 @@ class Residual(Block):
         return {"added": Added(shape[0])}
 
 
-def made(params, outputs):
-    """All that a block can be, in one small network."""
-    return [
-        params.conv("conv1", 3, 3, nn.MaxPool2d(2), norm="batch", bias=False),
-        params.conv("conv2", 4, 3, norm="group", norm_groups=2, dropout=0.3, channelwise=True),
-        params.conv("conv3", 5, 3, nn.AvgPool2d(2), norm="group", groups=2, dropout=0.2, activation=nn.Tanh),
-        Residual("res", dropout=0.1),
-        params.dense("fc1", 9, groups=2, dropout=0.4),
-        params.dense("fc2", 8, groups=2),
-        Head(outputs, groups=2),
-    ]
+class Made(Network):
+    def blocks(self, outputs):
+        """All that a block can be, in one small network."""
+        return [
+            self.conv("conv1", 3, 3, nn.MaxPool2d(2), norm="batch", bias=False),
+            self.conv("conv2", 4, 3, norm="group", norm_groups=2, dropout=0.3, channelwise=True),
+            self.conv("conv3", 5, 3, nn.AvgPool2d(2), norm="group", groups=2, dropout=0.2, activation=nn.Tanh),
+            Residual("res", dropout=0.1),
+            self.dense("fc1", 9, groups=2, dropout=0.4),
+            self.dense("fc2", 8, groups=2),
+            Head(outputs, groups=2),
+        ]
 
 
 @pytest.fixture(autouse=True)
@@ -238,7 +238,7 @@ def made_is_a_model(monkeypatch):
     known = registry.find
 
     def find(kind, name):
-        return SimpleNamespace(Params=BaseParams, blocks=made) if (kind, name) == ("models", "made") else known(kind, name)
+        return Made if (kind, name) == ("models", "made") else known(kind, name)
 
     monkeypatch.setattr(registry, "find", find)
 
@@ -264,7 +264,7 @@ def test_groups_share_nothing():
 def test_widths_that_groups_can_share():
     assert [models.multiple(width, 10) for width in (128, 256, 512, 3)] == [130, 260, 510, 10]
     assert models.multiple(512, 100) == 500 and models.multiple(0.2) == 1
-    params = BaseParams(width=0.5, norm="group", norm_groups=4)
+    params = Network(width=0.5, norm="group", norm_groups=4)
     assert params.conv("conv4", 64, 3, groups=10).filters == 40  # a multiple of 4 and 10
     assert params.conv("conv5", 64, 3, groups=10, norm="none").filters == 30
     assert params.dense("fc1", 512, groups=10).units == 260
@@ -439,7 +439,7 @@ GENTLE = {"resnet50": {"lr": 1e-4}}  # its many normalisations of nine images bl
 
 def architectures(name):
     """The options of all architectures that a model has."""
-    field = registry.find("models", name).Params.model_fields.get("arch")
+    field = registry.find("models", name).model_fields.get("arch")
     return [{"arch": arch} for arch in get_args(field.annotation)] if field else [SHALLOW.get(name, {})]
 
 

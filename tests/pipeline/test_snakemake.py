@@ -173,10 +173,7 @@ def test_the_terminal_shows_cost_progress_and_end_and_no_noise(again):
 def test_a_failing_job_is_told_in_one_line_with_its_log(project, tmp_path):
     other = profiled(project, tmp_path / "other")
     path = other / "src/fedrepro/algorithms/l2.py"
-    path.write_text(
-        path.read_text(encoding="utf-8")
-        + "\n\nclass Algorithm(Algorithm):\n    def loss(self, *given):\n        return {}[1]\n"
-    )
+    path.write_text(path.read_text(encoding="utf-8") + "\n\nclass L2(L2):\n    def loss(self, *given):\n        return {}[1]\n")
     output = snakemake(other, "--cores", "2", "fig4d", fails=True)
     assert "Traceback" not in output and "CalledProcessError" not in output
     failed, log = output[output.index("FAILED ") :].splitlines()[:2]

@@ -15,8 +15,7 @@ from fedrepro.report.verdicts.decide import decide
 from fedrepro.runs import reasons
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
-from fedrepro.studies.newcomers import Adaptation, Params, Study, draw_new_clients
-from fedrepro.training import evaluation
+from fedrepro.studies.newcomers import Adaptation, Newcomers, draw_new_clients
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
 from support.federation import advance, assert_close, config, federation, images, local, partition, scores
@@ -27,8 +26,8 @@ CPU = torch.device("cpu")
 NEVER = 1.0  # a target that nobody reaches in the few epochs below
 
 
-def settings(**changes) -> Params:
-    return Params(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
+def settings(**changes) -> Newcomers.Params:
+    return Newcomers.Params(**{"clients": 3, "target": 0.9, "epochs": 4} | changes)
 
 
 def permuted(**changes):
@@ -37,7 +36,7 @@ def permuted(**changes):
     return config(**changes)
 
 
-def adaptation(chosen: Params, **changes) -> Adaptation:
+def adaptation(chosen: Newcomers.Params, **changes) -> Adaptation:
     """Return the adaptation of new clients after one round of a run."""
     run = permuted(**changes)
     state, _ = advance(federation(run))
@@ -76,10 +75,10 @@ def test_new_clients_leave_the_proxy_images_to_the_server(removed):
     assert np.array_equal(new.proxy, old.proxy) and len(new.proxy) == 20
     assert [len(part) for part in new.train] == [15 if removed else 20] * 9  # as many as a client of the run
     assert bool(np.intersect1d(np.concatenate(new.train), new.proxy).size) == (not removed)
-    Study(settings(images=60), run).check()
+    Newcomers(settings(images=60), run).check()
     if removed:
         with pytest.raises(UserError, match="^images: .*61"):
-            Study(settings(images=61), run).check()
+            Newcomers(settings(images=61), run).check()
 
 
 def test_the_same_for_every_series_of_a_seed():
@@ -115,7 +114,7 @@ def test_new_clients_train_as_clients_of_a_round(algorithm, monkeypatch):
         tested.append({name: tensor.clone() for name, tensor in weights.items()})
         return evaluate(algorithm, measures, weights, *rest)
 
-    monkeypatch.setattr(evaluation, "evaluate", seen)
+    monkeypatch.setattr("fedrepro.studies.newcomers.evaluate", seen)
     curve = list(found.train_client(2))
     assert [epoch for epoch, _ in curve] == [0, 1, 2, 3]
     run = permuted(**changes | {"local_epochs": 3})

@@ -11,10 +11,11 @@ from fedrepro import algorithms
 from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import NO_CLASS
 from fedrepro.models import Conv, Dense, Head, tasks
 from fedrepro.report.figures.studies import agreement
 from fedrepro.studies import preferences
-from fedrepro.studies.preferences import NO_CLASS, distances, top_classes
+from fedrepro.studies.preferences import distances, top_classes
 from fedrepro.training.replay import Replay
 from support.federation import config, federation, images
 from support.networks import assembled
@@ -106,13 +107,13 @@ def test_preferences_are_measured_after_local_training():
     replayed = again.round()
     first = replayed.trainings[0]
     own = fed.algorithm.personalised_weights(first.weights, first.received)
-    study = preferences.Study(preferences.Params(images=15), fed.config)
+    study = preferences.Preferences(preferences.Preferences.Params(images=15), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15])
     rows = [row for row in study.measure(fed, replayed) if row[0] == first.client.number]
     expected = torch.cat([distances(matrix) for matrix in wanted.values()]).tolist()
     measured = [math.nan if distance is None else distance for *_, distance in rows]
     assert measured == pytest.approx(expected, rel=1e-12, nan_ok=True) and sum(map(math.isfinite, measured)) > 10
-    summed = preferences.Study(preferences.Params(images=15, over_images="sum"), fed.config)
+    summed = preferences.Preferences(preferences.Preferences.Params(images=15, over_images="sum"), fed.config)
     wanted = preferences.preferences(fed.algorithm, own, fed.data.test_x[:15], fed.data.test_y[:15], "sum")
     rows = [row for row in summed.measure(fed, replayed) if row[0] == first.client.number]
     found = [math.nan if distance is None else distance for *_, distance in rows]

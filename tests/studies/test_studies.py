@@ -570,7 +570,7 @@ def write(changes: dict) -> Params:
 
 
 ALL = BASE | {"studies": SMALL}
-TITLES = {name: registry.find("studies", name).Study.title for name in NAMES}
+TITLES = {name: registry.find("studies", name).title for name in NAMES}
 
 
 def made_in(folder: str) -> list[Path]:

@@ -21,7 +21,7 @@ from fedrepro.runs.run import STEP_CACHE_FIELDS, Row, Run
 from fedrepro.training import run
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation, State
-from fedrepro.training.round import RoundExecution
+from fedrepro.training.round import RoundExecution, run_round
 from fedrepro.training.run import Limits
 
 ALGORITHMS = registry.names("algorithms")
@@ -130,7 +130,7 @@ def advance(federation: Federation, rounds: int | None = None) -> tuple[State, l
     state, row = federation.start()
     rows = [row]
     for _ in range(federation.config.rounds if rounds is None else rounds):
-        state, row = federation.advance(state)
+        state, row = run_round(federation, state)
         rows.append(row)
     return state, rows
 

@@ -26,7 +26,4 @@ def classifying(name, options, net):
 def fits(name, options, blocks):
     """Whether the named method takes a network of these blocks."""
     choice = Choice(name=name, **options)
-    return (
-        registry.find("algorithms", name).Algorithm.incompatibility(registry.parse_options("algorithms", choice), blocks)
-        is None
-    )
+    return registry.find("algorithms", name).incompatibility(registry.parse_options("algorithms", choice), blocks) is None

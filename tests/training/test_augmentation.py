@@ -11,7 +11,7 @@ from torchvision.transforms.v2 import functional
 
 from fedrepro.core import rng
 from fedrepro.training.batches import augmentation
-from fedrepro.training.batches.prefetch import AHEAD, prefetch
+from fedrepro.training.batches.client_batches import AHEAD, prefetch
 
 SHAPES = [(32, 32), (28, 28), (9, 24), (24, 9), (40, 5)]
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from fedrepro.training import checkpoint, client_store
+from fedrepro.training import checkpoint
+from fedrepro.training import state as states
+from fedrepro.training.round import run_round
 from fedrepro.training.run import Limits
 from support.federation import advance, assert_same, config, federation, train
 
@@ -16,15 +18,15 @@ def test_states_in_files_change_no_bit(name, executor, in_memory, tmp_path, monk
     settings = config(algorithm={"name": name}, rounds=4, precision="float32", **METHODS[name])
     wanted, rows = advance(federation(settings, executor=executor))
     limit = in_memory * wanted.clients[0].bytes + 1
-    monkeypatch.setattr(client_store, "CLIENT_BYTES", limit)
+    monkeypatch.setattr(states, "CLIENT_BYTES", limit)
     fed = federation(settings, executor=executor)
     fed.client_store.folder = tmp_path
     state, _ = advance(fed, 2)
     checkpoint.save(tmp_path / "checkpoint.safetensors", state, rows[:3], "run")
     loaded, _ = checkpoint.load(tmp_path / "checkpoint.safetensors", "run", fed.client_store.keep)
     for start in (state, fed.state_to_device(loaded)):
-        after, row = fed.advance(start)
-        after, row = fed.advance(after)
+        after, row = run_round(fed, start)
+        after, row = run_round(fed, after)
         assert row == rows[4]
         assert_same(after.weights, wanted.weights)
         for number, client in wanted.clients.items():
@@ -39,7 +41,7 @@ def test_states_in_files_change_no_bit(name, executor, in_memory, tmp_path, monk
 
 
 def test_a_run_leaves_no_states_of_clients_and_removes_those_of_a_killed_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(client_store, "CLIENT_BYTES", 1)
+    monkeypatch.setattr(states, "CLIENT_BYTES", 1)
     (tmp_path / "run" / "clients-killed").mkdir(parents=True)
     assert train(tmp_path / "run", config(algorithm={"name": "scaffold"}), Limits(checkpoint_seconds=0))
     assert not [path.name for path in (tmp_path / "run").iterdir() if "clients" in path.name]

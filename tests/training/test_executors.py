@@ -19,7 +19,7 @@ from fedrepro.training.compiled_step.step import Step
 from fedrepro.training.evaluation import activations
 from fedrepro.training.executors import EXECUTORS, LAUNCH_BOUND_STEP, SMALL_STEP, STACK_NUMBERS, available, pick
 from fedrepro.training.federation import Federation
-from fedrepro.training.round import RoundExecution
+from fedrepro.training.round import RoundExecution, run_round
 from support.federation import (
     ALGORITHMS,
     a_run,
@@ -382,7 +382,7 @@ def test_a_captured_step_is_the_step(monkeypatch, name, options, momentum):
 
 def test_what_trains_in_bfloat16_is_tested_in_single_precision():
     fed, exact = federation(config(precision="bfloat16")), federation(config(precision="float32"))
-    state, row = fed.advance(fed.start()[0])
+    state, row = run_round(fed, fed.start()[0])
     assert (row["test_accuracy"], row["test_loss"]) == scores(exact, state.weights, exact.data.test_x, exact.data.test_y)
 
 

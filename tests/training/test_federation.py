@@ -19,7 +19,7 @@ from fedrepro.training.batches import augmentation
 from fedrepro.training.batches.client_batches import ClientBatches, batch_sizes, shuffled
 from fedrepro.training.evaluation import flops
 from fedrepro.training.federation import Federation, columns
-from fedrepro.training.round import RoundExecution, message_bytes
+from fedrepro.training.round import RoundExecution, message_bytes, run_round
 from support.federation import (
     advance,
     assert_close,
@@ -112,7 +112,7 @@ def test_clients_without_test_images_are_left_out_of_the_mean(monkeypatch):
     fed = federation(config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4))
     right = {"head.bias": 1e6 * torch.eye(10).double()[fed.data.test_y[0]]}
     monkeypatch.setattr(fed.algorithm, "personalised_weights", lambda weights, received: weights | right)
-    _, row = fed.advance(fed.start()[0])
+    _, row = run_round(fed, fed.start()[0])
     assert row["initial_accuracy"] in (0.0, 1.0) and row["personal_accuracy"] == 1.0
 
 
@@ -122,7 +122,7 @@ def test_weighting():
     for weighting in ("samples", "uniform"):
         fed = federation(config(partition=uneven, weighting=weighting))
         start, _ = fed.start()
-        results[weighting] = fed.advance(start)[0].weights
+        results[weighting] = run_round(fed, start)[0].weights
         cohort = fed.cohort(1)
         sizes = [len(fed.data.partition.train[client]) for client in cohort]
         shares = [count / sum(sizes) for count in sizes] if weighting == "samples" else [1 / 3] * 3
@@ -139,7 +139,7 @@ def test_divergence_keeps_the_last_good_weights(name):
     fed = federation(config(algorithm={"name": name}, lr=1e12, precision="float32", rounds=9))
     states = [fed.start()[0]]
     while not states[-1].diverged:
-        states.append(fed.advance(states[-1])[0])
+        states.append(run_round(fed, states[-1])[0])
         assert len(states) < 9
     assert_same(states[-1].weights, states[-2].weights)
     assert all(tensor.isfinite().all() for tensor in states[-1].weights.values())
@@ -338,7 +338,7 @@ def test_own_test_images_are_those_of_the_round():
     for round in range(1, 7):
         (client,) = fed.cohort(round)
         before += [[accuracy(state, client, today) for today in (1, round)]]
-        state, row = fed.advance(state)
+        state, row = run_round(fed, state)
         measured.append(row["initial_accuracy"])
     assert measured == pytest.approx([today for _, today in before])
     assert measured != pytest.approx([first for first, _ in before])
@@ -362,7 +362,7 @@ def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
     fed = federation(config(momentum=0.9, keep_momentum=True, clients_per_round=4), executor="sequential")
     state, _ = advance(fed, 1)
     before = {name: {key: tensor.clone() for key, tensor in kept.tensors.items()} for name, kept in state.clients.items()}
-    fed.advance(state)
+    run_round(fed, state)
     assert before
     for name, kept in state.clients.items():
         assert_same(kept.tensors, before[name])
@@ -384,7 +384,7 @@ def test_validation_images_of_each_client_measure_its_own_model():
     options = {"measures": ["validation_accuracy", "validation_personal_accuracy"], "clients_per_round": 3}
     fed = federation(config(validation={"share": 0.3, "per_client": True}, partition=PERMUTED, **options))
     state, seen = fed.start()[0], {}
-    _, row = fed.advance(state, watch=lambda trained: seen.update({trained.client.number: trained.weights}))
+    _, row = run_round(fed, state, watch=lambda trained: seen.update({trained.client.number: trained.weights}))
     parts = fed.data.partition.client_validation
     expected = []
     for client, weights in seen.items():
@@ -423,7 +423,7 @@ def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
     """Even if all weights are finite."""
     fed = federation(config())
     monkeypatch.setattr(RoundExecution, "row", lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")})
-    assert fed.advance(fed.start()[0])[0].diverged
+    assert run_round(fed, fed.start()[0])[0].diverged
 
 
 @pytest.mark.parametrize("where", ["weights", "server"])
@@ -433,7 +433,7 @@ def test_numbers_that_are_not_finite_end_the_run_whatever_the_loss(where, monkey
     lost = {"head.bias": torch.full_like(start.weights["head.bias"], torch.inf)}
     ended = {"weights": lambda weights, *_: (weights | lost, {}), "server": lambda weights, *_: (weights, lost)}
     monkeypatch.setattr(fed.algorithm, "round", ended[where])  # without a loss, since no client trains
-    state, _ = fed.advance(start)
+    state, _ = run_round(fed, start)
     assert state.diverged
     assert_same(state.weights, start.weights)
 

@@ -9,6 +9,7 @@ import pytest
 
 from fedrepro.core.errors import UserError
 from fedrepro.training import worker_pool
+from fedrepro.training.round import run_round
 from fedrepro.training.worker import Worker
 from support.federation import ALGORITHMS, advance, assert_same, config, federation
 
@@ -97,7 +98,7 @@ def test_a_worker_process_ends_with_its_run():
         shared.worker_pool.workers.pop(0)
         second.kill()
         with pytest.raises(UserError, match="killed, .*cores_per_run"):
-            shared.advance(state)
+            run_round(shared, state)
     finally:
         shared.close()
     assert not shared.worker_pool.workers and second.poll() is not None
@@ -117,7 +118,7 @@ def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
         for name, value in (("CHECK_SECONDS", 0.25), ("CHECKS_BEFORE_WARNING", 2), ("CHECKS_BEFORE_KILL", 4)):
             monkeypatch.setattr(worker_pool, name, value)
         with pytest.raises(UserError, match="stopped .* 1 s"):
-            shared.advance(state)
+            run_round(shared, state)
         [record] = caplog.records
         assert f"process {process.pid}," in record.getMessage()
         assert process.poll() == -signal.SIGKILL
@@ -131,7 +132,7 @@ def test_a_failure_in_a_worker_is_raised(monkeypatch):
     state, _ = advance(fed, 1)
     monkeypatch.setattr(fed.worker_pool.workers[0].worker.federation.algorithm, "finish", None)
     with pytest.raises(RuntimeError, match=r"(?s)^TypeError: .*in perform"):
-        fed.advance(state)
+        run_round(fed, state)
 
 
 def test_a_worker_with_other_code_trains_nothing(monkeypatch):

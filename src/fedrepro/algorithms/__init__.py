@@ -1,5 +1,5 @@
-"""Federated methods, one file each: a class `Algorithm` with frozen `Params` and the hooks in which it differs from FedAvg.
-`base.py` documents the hooks."""
+"""Federated methods, one file each: a class with the module's name, such as `FedProx` in `fedprox.py`, with frozen `Params`
+and the hooks in which it differs from FedAvg. `base.py` documents the hooks."""
 
 from collections.abc import Sequence
 
@@ -45,4 +45,4 @@ def _check_network(choice: Choice, blocks: Sequence[Block | Head], model: str) -
 
 
 def _find(choice: Choice) -> type[FedAvg]:
-    return registry.find("algorithms", choice.name).Algorithm
+    return registry.find("algorithms", choice.name)

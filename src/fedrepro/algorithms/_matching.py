@@ -13,13 +13,11 @@ the gain of assigning v is
 for the k-th new global unit of this client. Clients are assigned in turn, for the given number of iterations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-
-from fedrepro.core.errors import UserError
 
 MAX_POPULARITY = 10  # clients that the code counts at most
 WIDEST = 700  # units, from which on the code lets a client add only one
@@ -81,12 +79,14 @@ def match(clients: Sequence[np.ndarray], prior: Prior, iterations: int, draw: np
     """Assign each client's units (L_j, D) to global units; returns their numbers (L_j,) for each client.
 
     The numbers start at 0 without gaps; no client has one twice."""
-    assign, assigned = solver(), [np.empty(0, int) for _ in clients]
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
+    assigned = [np.empty(0, int) for _ in clients]
     totals, counts = np.empty((0, clients[0].shape[1])), np.empty(0, int)
 
     def place(client: int) -> None:
         nonlocal totals, counts
-        _, columns = assign(prior.gains(clients[client], totals, counts, len(clients)), maximize=True)
+        _, columns = linear_sum_assignment(prior.gains(clients[client], totals, counts, len(clients)), maximize=True)
         new = columns >= len(counts)
         assigned[client] = np.where(new, len(counts) + np.cumsum(new) - 1, columns)
         totals = np.pad(totals, ((0, new.sum()), (0, 0)))
@@ -119,12 +119,3 @@ def sum_assigned(clients: Sequence[np.ndarray], assigned: Sequence[np.ndarray]) 
     for units, numbers in zip(clients, assigned, strict=True):
         totals[numbers] += units
     return totals, counts
-
-
-def solver() -> Callable:
-    """Return SciPy's Hungarian method. Only this method needs SciPy, which is no requirement of training."""
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ModuleNotFoundError:
-        raise UserError("algorithm fedma: needs scipy, which is not installed: `pip install scipy`") from None
-    return linear_sum_assignment

@@ -9,27 +9,21 @@ norm  frobenius: ||A||_F of the whole batch, neither squared nor averaged, as in
 The gradient of a norm is a unit vector however small the activations are; if they are all 0, it is taken as 0.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_layer
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
-from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class ActivationL2(FedAvg):
     class Params(Frozen):
         beta: NonNegative = 0.001
         norm: Literal["frobenius", "samples"] = "frobenius"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"beta": 0.0}
-
-    @classmethod
-    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return missing_hidden_layer(blocks)
+    needs_hidden_layer: ClassVar[bool] = True
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)

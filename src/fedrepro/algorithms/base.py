@@ -135,10 +135,6 @@ class RoundRunner(Protocol):
         """Count bytes that are sent outside `train`."""
         ...
 
-    def evaluate(self, weights: Weights, state: Weights) -> dict[str, float]:
-        """Return the measures of a global model on the test set."""
-        ...
-
 
 def vmap_silently(function: Callable, in_dims: tuple[int | None, ...] | int = 0) -> Callable:
     """Return torch's `vmap` of a function, without warnings that it computes an operation one by one, such as an LSTM's."""
@@ -158,7 +154,7 @@ class FedAvg:
     class Params(Frozen):
         pass
 
-    fedavg_params: ClassVar[dict | None] = {}  # options with which the method equals FedAvg; None: there are none
+    needs_hidden_layer: ClassVar[bool] = False  # since it uses the inputs of the last layer
     supports_kept_momentum: ClassVar[bool] = True  # the setting `keep_momentum`
     assumes_sgd: ClassVar[bool] = False  # of local training, so that clients' changes are sums of gradients times rates
 
@@ -175,7 +171,7 @@ class FedAvg:
     @classmethod
     def incompatibility(cls, params: Frozen, blocks: Sequence[Block | Head]) -> str | None:
         """Return why the method cannot train a network of these blocks (the head last), or None if it can."""
-        return None
+        return missing_hidden_layer(blocks) if cls.needs_hidden_layer else None
 
     def __init__(self, params: Frozen, net: Net, generator: torch.Generator, task: Task) -> None:
         self.params, self.task = params, task

@@ -2,6 +2,6 @@
 
 The base of every other method, so its hooks live in `base.py`."""
 
-from fedrepro.algorithms.base import FedAvg as Algorithm
+from fedrepro.algorithms.base import FedAvg
 
-__all__ = ["Algorithm"]
+__all__ = ["FedAvg"]

@@ -9,7 +9,6 @@ own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from torch import nn
 
@@ -21,9 +20,7 @@ from fedrepro.models import Block, Conv, Dense, Head
 NEEDED = "it needs batch normalisation: set norm: batch, or choose another model"
 
 
-class Algorithm(FedAvg):
-    fedavg_params: ClassVar[None] = None
-
+class FedBN(FedAvg):
     @classmethod
     def incompatibility(cls, params: Frozen, blocks: Sequence[Block | Head]) -> str | None:
         without = all(

@@ -10,7 +10,7 @@ round: FedProx with mu twice the weight.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -22,7 +22,7 @@ Importance = Literal["layer_squares", "layer_norm", "layer_outputs", "model_norm
 OMEGA = "omega."  # prefix of the names of weights
 
 
-class Algorithm(FedAvg):
+class FedCL(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.5
         importance: Importance = "layer_squares"
@@ -30,7 +30,6 @@ class Algorithm(FedAvg):
         fallback: Literal["local", "identity", "none"] = "local"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def needs_proxy(cls, params: Params) -> bool:

@@ -13,7 +13,6 @@ would remain in the sums.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,12 +24,11 @@ from fedrepro.config.types import Frozen, NonNegative
 CURVATURE, PULL = "curvature.", "pull."  # prefixes of the names of weights: I and I w
 
 
-class Algorithm(FedAvg):
+class FedCurv(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 1.0
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def initial_state(self, weights: Weights) -> Weights:
         return {kind + name: torch.zeros_like(weights[name]).double() for kind in (CURVATURE, PULL) for name in self.trained}

@@ -12,7 +12,6 @@ averaged. The reported train loss includes all three terms.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,12 +20,11 @@ from fedrepro.algorithms.base import Batch, Client, ClientOutput, ClientUpdate, 
 from fedrepro.config.types import Frozen, Positive
 
 
-class Algorithm(FedAvg):
+class FedDyn(FedAvg):
     class Params(Frozen):
         alpha: Positive = 0.01
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
         return {name: torch.zeros_like(weights[name]) for name in self.trained}

@@ -18,7 +18,7 @@ No `Params` make this FedAvg: lambda changes wherever the two extractors differ.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ EXTRACTOR, REFERENCE = "extractor.", "global_extractor."  # prefixes of E_l and 
 GATE = "fusion.gate"  # lambda
 
 
-class Algorithm(FedAvg):
+class FedFusion(FedAvg):
     class Params(Frozen):
         operator: Literal["conv", "multi", "single"] = "conv"
         bias: bool = True  # of conv
@@ -40,7 +40,6 @@ class Algorithm(FedAvg):
         tested_with: Literal["previous", "new"] = "previous"
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:

@@ -40,7 +40,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from fedrepro.algorithms._matching import Prior, match, solver, sum_assigned
+from fedrepro.algorithms._matching import Prior, match, sum_assigned
 from fedrepro.algorithms.base import ClientUpdate, Diverged, FedAvg, RoundRunner, Server, Weights
 from fedrepro.config.types import Count, Frozen, Number, Positive
 from fedrepro.core import rng
@@ -52,7 +52,7 @@ INDEX = 8  # bytes of an index or count
 BIAS = 0.1  # the prior's mean of a bias; of a weight it is 0
 
 
-class Algorithm(FedAvg):
+class FedMA(FedAvg):
     class Params(Frozen):
         sigma: Positive = 1.0
         sigma0: Positive = 1.0
@@ -65,7 +65,6 @@ class Algorithm(FedAvg):
         last_epochs: Count = 3
 
     params: Params
-    fedavg_params: ClassVar[None] = None
     supports_kept_momentum: ClassVar[bool] = False  # its weights change their shapes
 
     @classmethod
@@ -87,7 +86,6 @@ class Algorithm(FedAvg):
         self.task.require_class_scores("algorithm fedma")
         if len(net.trained) < len(list(net.parameters())):
             raise UserError(f"algorithm fedma: model {net.spec.model}: frozen: it averages all weights: expected [] (none)")
-        solver()  # fails before the first round if SciPy is missing
         self.seed = int(torch.randint(1 << 62, (), generator=generator))
         self.layers = {block: net.state_names(block) for block in net.blocks}  # names of weight and bias, if any
         return net

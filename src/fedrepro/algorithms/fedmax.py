@@ -13,29 +13,23 @@ Defaults are the code's; beta is the paper's (1000 in the code's scripts).
 """
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_layer
+from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
-from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class FedMAX(FedAvg):
     class Params(Frozen):
         beta: NonNegative = 1500.0
         direction: Literal["uniform_activation", "activation_uniform"] = "uniform_activation"
         reduction: Literal["elements", "samples"] = "elements"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"beta": 0.0}
-
-    @classmethod
-    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return missing_hidden_layer(blocks)
+    needs_hidden_layer: ClassVar[bool] = True
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         outputs = self.outputs(weights, batch)

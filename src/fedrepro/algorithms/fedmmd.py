@@ -11,7 +11,7 @@ Gaussians exp(-d^2 / (b 2^i)), i = -2..2, with b the mean squared distance of th
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from fedrepro.models import Block, Head, Outputs
 VARIANCES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6)
 
 
-class Algorithm(FedAvg):
+class FedMMD(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.1  # lambda
         outputs: Literal["logits", "features"] = "logits"
@@ -31,7 +31,6 @@ class Algorithm(FedAvg):
         floor: NonNegative = 1e-4
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     @classmethod
     def warning(cls, params: Params, precision: str) -> str | None:

@@ -16,10 +16,9 @@ import torch
 from fedrepro.algorithms.base import Client, ClientUpdate, FedAvg, Server, Weights
 
 
-class Algorithm(FedAvg):
+class FedNova(FedAvg):
     supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
     assumes_sgd: ClassVar[bool] = True
-    fedavg_params: ClassVar[None] = None  # whether it equals FedAvg depends on the clients' steps
 
     def aggregate(self, weights: Weights, server: Server, updates: Iterable[ClientUpdate]) -> tuple[Weights, Weights]:
         totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in weights.items()}

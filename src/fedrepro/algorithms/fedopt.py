@@ -10,7 +10,7 @@ Buffers are averaged.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 
@@ -20,7 +20,7 @@ from fedrepro.config.types import Frozen, Positive, Rate
 M, V = "m.", "v."  # prefixes of the names of weights
 
 
-class Algorithm(FedAvg):
+class FedOpt(FedAvg):
     class Params(Frozen):
         optimizer: Literal["adam", "yogi"] = "adam"
         server_lr: Positive = 0.01
@@ -29,7 +29,6 @@ class Algorithm(FedAvg):
         tau: Positive = 0.001
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
         first = {M + name: torch.zeros_like(weights[name]) for name in self.trained}

@@ -10,19 +10,17 @@ own ones, which no client gets.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import ClassVar
 
 from fedrepro.algorithms.base import FedAvg
 from fedrepro.config.types import Count, Frozen
 from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class FedPer(FedAvg):
     class Params(Frozen):
         layers: Count = 1
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:

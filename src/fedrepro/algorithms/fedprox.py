@@ -5,7 +5,7 @@ other implementations, which averages within each tensor instead of summing, (mu
 weaker.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -13,13 +13,12 @@ from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
 
-class Algorithm(FedAvg):
+class FedProx(FedAvg):
     class Params(Frozen):
         mu: NonNegative = 0.01
         norm: Literal["sum", "mean"] = "sum"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"mu": 0.0}
 
     def loss(self, weights: Weights, received: Weights, batch: Batch) -> Tensor:
         entropy = super().loss(weights, received, batch)

@@ -5,20 +5,17 @@ sum over the batch, not a mean, is from the authors' code; the paper does not sa
 normalisation the global net uses its running statistics, the local one those of the batch: equal weights differ, too.
 """
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from fedrepro.algorithms.base import Batch, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative
 
 
-class Algorithm(FedAvg):
+class L2(FedAvg):
     class Params(Frozen):
         weight: NonNegative = 0.001  # lambda
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"weight": 0.0}
 
     def reference_outputs(self, received: Weights, images: Tensor, constants: Weights) -> tuple[Tensor, ...]:
         return (self.forward(received, images).logits,)

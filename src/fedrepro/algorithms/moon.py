@@ -9,28 +9,22 @@ at the end of its last training. In a client's first round z_i = z_t, and the te
 two layers before the last layer of its networks; here the networks are those of the other methods.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedrepro.algorithms.base import Batch, Client, ClientOutput, FedAvg, Weights, missing_hidden_layer
+from fedrepro.algorithms.base import Batch, Client, ClientOutput, FedAvg, Weights
 from fedrepro.config.types import Frozen, NonNegative, Positive
-from fedrepro.models import Block, Head
 
 
-class Algorithm(FedAvg):
+class MOON(FedAvg):
     class Params(Frozen):
         mu: NonNegative = 1.0
         temperature: Positive = 0.5  # tau
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"mu": 0.0}
-
-    @classmethod
-    def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
-        return missing_hidden_layer(blocks)
+    needs_hidden_layer: ClassVar[bool] = True
 
     def prepare(self, received: Weights, client: Client) -> Weights:
         """Return the client's last weights."""

@@ -20,7 +20,7 @@ groups. With one group and the model's norm this is FedAvg.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ from fedrepro.models import Block, ClassMap, Head, Net, Outputs, with_groups
 HELD = "groups"  # name in a message: which groups it contains, (groups,) of bool
 
 
-class Algorithm(FedAvg):
+class PsiNet(FedAvg):
     class Params(Frozen):
         groups: Count | None = None
         grouped_from: str | None = None  # a block of the model; null: the first dense one
@@ -51,7 +51,6 @@ class Algorithm(FedAvg):
         softmax: Literal["held", "all"] = "held"
 
     params: Params
-    fedavg_params: ClassVar[dict] = {"groups": 1, "norm": "model"}
 
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
@@ -98,39 +97,35 @@ class Algorithm(FedAvg):
         return ClientOutput(message | {HELD: held})
 
     def average(self, like: Weights, updates: Iterable[ClientUpdate]) -> Weights:
-        shared = {name: tensor for name, tensor in like.items() if name not in self.grouped}
         groups = self.net.groups
-        grouped = {name: groups.split(tensor) for name, tensor in like.items() if name in self.grouped} if groups else {}
-        group_mean = GroupMean(grouped)
-        means = weighted_mean(shared, group_mean.add_each(updates))
-        means |= {name: tensor.flatten(0, 1) for name, tensor in group_mean.mean().items()}
+        if groups is None or not groups.weights:
+            return super().average(like, updates)
+        shared = {name: tensor for name, tensor in like.items() if name not in self.grouped}
+        grouped = GroupMean({name: groups.split(tensor) for name, tensor in like.items() if name in self.grouped}, len(groups))
+        means = weighted_mean(shared, grouped.add_each(updates))
+        means |= {name: tensor.flatten(0, 1) for name, tensor in grouped.mean().items()}
         return {name: like[name] if name in self.fixed else means[name] for name in like}
 
 
 class GroupMean:
     """The running mean of each group over the clients that send it; tensors in `like` have the groups as first axis."""
 
-    def __init__(self, like: Weights) -> None:
+    def __init__(self, like: Weights, groups: int) -> None:
         self.like = like
         self.totals = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
-        self.shares: Tensor | None = None  # total share of the clients that sent each group, (groups,)
-        self.incomplete: Tensor | None = None  # whether some client did not send a group, (groups,)
+        device = next(iter(like.values())).device
+        self.shares = torch.zeros(groups, dtype=torch.float64, device=device)  # of the clients that sent each group
+        self.incomplete = torch.zeros(groups, dtype=torch.bool, device=device)  # whether some client did not send a group
 
     def add_each(self, updates: Iterable[ClientUpdate]) -> Iterable[ClientUpdate]:
         """Yield the updates, and add each to the mean."""
         for update in updates:
-            if self.like:
-                self._add(update)
+            held = update.message[HELD]
+            self.shares += update.share * held.double()
+            self.incomplete |= ~held
+            for name, total in self.totals.items():
+                total[held] = total[held].add(update.message[name], alpha=update.share)
             yield update
-
-    def _add(self, update: ClientUpdate) -> None:
-        held = update.message[HELD]
-        if self.shares is None or self.incomplete is None:
-            self.shares, self.incomplete = torch.zeros_like(held, dtype=torch.float64), torch.zeros_like(held)
-        self.shares += update.share * held.double()
-        self.incomplete |= ~held
-        for name, total in self.totals.items():
-            total[held] = total[held].add(update.message[name], alpha=update.share)
 
     def mean(self) -> Weights:
         """Return the means.
@@ -138,8 +133,6 @@ class GroupMean:
         A group that only some clients sent is divided by their total share; one that all sent is not, since its share is 1 up
         to rounding; one that none sent keeps its value in `like`.
         """
-        if self.shares is None or self.incomplete is None:
-            return {}
         means = {}
         for name, total in self.totals.items():
             along = (-1, *[1] * (total.dim() - 1))

@@ -9,8 +9,6 @@ The server averages all weights over all participants, also those of a class's s
 weight decay and momentum are the only changes. A client of one class has a loss of zero and trains nothing.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -18,9 +16,7 @@ from fedrepro.algorithms.base import Batch, Client, FedAvg, Weights
 from fedrepro.models import Net, Outputs
 
 
-class Algorithm(FedAvg):
-    fedavg_params: ClassVar[None] = None
-
+class RestrictedSoftmax(FedAvg):
     def wrap_net(self, net: Net, generator: torch.Generator) -> Net:
         self.task.require_class_scores("algorithm restricted_softmax")
         return net

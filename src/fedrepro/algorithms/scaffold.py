@@ -25,7 +25,7 @@ from fedrepro.config.types import Frozen, Positive
 CONTROL = "control."  # prefix of the names of weights
 
 
-class Algorithm(FedAvg):
+class SCAFFOLD(FedAvg):
     supports_kept_momentum: ClassVar[bool] = False  # the norm assumes that momentum starts at 0
     assumes_sgd: ClassVar[bool] = True
 
@@ -33,7 +33,6 @@ class Algorithm(FedAvg):
         server_lr: Positive = 1.0
 
     params: Params
-    fedavg_params: ClassVar[None] = None
 
     def initial_state(self, weights: Weights) -> Weights:
         return {CONTROL + name: torch.zeros_like(weights[name]) for name in self.trained}

@@ -1,6 +1,7 @@
 """The page docs/configuration.md: every setting with its default and description, and every name that may be chosen; the JSON
 schemas of the settings' files; and what of each paper is registered."""
 
+import importlib
 import inspect
 import json
 import re
@@ -135,7 +136,8 @@ def _choices(kind: str) -> str:
     rows = []
     for name in registry.names(kind):
         found = registry.find(kind, name)
-        docstring = " ".join((getattr(found, "about", None) or inspect.getdoc(found) or "").split())
+        owner = found if kind in registry.TABLES else importlib.import_module(registry.module_path(kind, name))
+        docstring = " ".join((getattr(found, "about", None) or inspect.getdoc(owner) or "").split())
         summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", docstring)[0]
         model = registry.options_model(kind, name)
         fields = model.model_json_schema().get("properties", {})

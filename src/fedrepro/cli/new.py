@@ -12,7 +12,7 @@ from fedrepro.report.paper import RULES
 
 TEMPLATES = Path(__file__).with_name("templates")
 PARAMS = Path("params.yaml")
-PLACEHOLDER = "NAME"
+PLACEHOLDER, CLASS = "NAME", "CLASS"
 FILES = {  # kind -> template -> file to write
     "method": {"method.py.txt": "src/fedrepro/algorithms/NAME.py", "test_method.py.txt": "tests/algorithms/test_NAME.py"},
     "model": {"model.py.txt": "src/fedrepro/models/NAME.py"},
@@ -35,10 +35,10 @@ def write(kind: str, name: str, root: Path = Path()) -> list[Path]:
         raise UserError(f"new {kind}: {name}: cannot be used as a name. Choose one of a to z, 0 to 9 and _, such as my_{kind}.")
     if kind == "paper" and name in RULES:
         raise UserError(f"new paper: {name}: a target of Snakemake has this name. Choose another name.")
-    texts = {
-        Path(path.replace(PLACEHOLDER, name)): (TEMPLATES / template).read_text(encoding="utf-8").replace(PLACEHOLDER, name)
-        for template, path in FILES[kind].items()
-    }
+    texts = {}
+    for template, path in FILES[kind].items():
+        text = (TEMPLATES / template).read_text(encoding="utf-8").replace(CLASS, name.title().replace("_", ""))
+        texts[Path(path.replace(PLACEHOLDER, name))] = text.replace(PLACEHOLDER, name)
     if not (root / PARAMS).is_file():
         raise UserError(f"{PARAMS}: no such file. Run the command in the folder of the repository.")
     for path in texts:

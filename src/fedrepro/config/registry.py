@@ -3,6 +3,7 @@
 import functools
 import importlib
 import pkgutil
+from types import ModuleType
 from typing import Any
 
 from fedrepro.config.types import Choice, Frozen, parse
@@ -18,7 +19,7 @@ TABLES = {  # kind -> the module with its table
     "tasks": ("models.tasks", "TASKS"),
 }
 UNREGISTERED = ("base", "tasks")  # modules in the packages that are no choices
-DECLARED = {"algorithms": "Algorithm"}  # kind -> the class that declares the options, unless the module does
+CLASSES = ("algorithms", "models", "studies")  # kinds whose modules have a class of their name: FedProx in fedprox.py
 
 
 def names(kind: str) -> list[str]:
@@ -50,17 +51,28 @@ def _singular(kind: str) -> str:
 
 
 def find(kind: str, name: str | None) -> Any:
-    """Return the module, or for kinds with a table the row, of a name. Raises UserError, with the valid names."""
+    """Return the row of a name for kinds with a table, its class for kinds in CLASSES, else its module.
+
+    Raises UserError, with the valid names."""
     if name not in (valid := names(kind)):
         raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, valid))
-    return _table(kind)[name] if kind in TABLES else importlib.import_module(module_path(kind, name))
+    if kind in TABLES:
+        return _table(kind)[name]
+    module = importlib.import_module(module_path(kind, name))
+    return _class_of(module, name.replace("_", "")) if kind in CLASSES else module
+
+
+def _class_of(module: ModuleType, name: str) -> type:
+    """Return the class of a name, whatever its case; the last one, if a name is given twice."""
+    *_, found = (value for key, value in vars(module).items() if key.lower() == name and isinstance(value, type))
+    return found
 
 
 def options_model(kind: str, name: str) -> type[Frozen]:
     """Return the model of a choice's options, by default one without fields. Raises UserError for an unknown name."""
     owner = find(kind, name)
-    if kind in DECLARED:
-        owner = getattr(owner, DECLARED[kind])
+    if isinstance(owner, type) and issubclass(owner, Frozen):
+        return owner
     return getattr(owner, "options" if kind == "datasets" else "Params", Frozen)
 
 

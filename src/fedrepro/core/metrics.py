@@ -6,6 +6,8 @@ Imports no torch, since reports use it; `training/evaluation.py` computes the me
 from dataclasses import dataclass
 from typing import Literal
 
+NO_CLASS = -1  # top class of a unit without positive preferences, in the table of the study `preferences`
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -30,7 +30,7 @@ REDIRECTING = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_REPLACE_REF_BASE"),
 )
-ENTRY_MODULE = "fedrepro.training.federation"  # everything that computes a number is reached from here or named in the config
+ENTRY_MODULE = "fedrepro.training.round"  # everything that computes a number is reached from here or named in the config
 # modules that no number depends on; data sets count by their own checksum
 NOT_NUMERIC_NAMES = ("config", "core.errors", "core.files", "core.provenance", "runs", "data.datasets")
 NOT_NUMERIC = tuple(f"fedrepro.{name}" for name in NOT_NUMERIC_NAMES)

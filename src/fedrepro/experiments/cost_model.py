@@ -30,8 +30,8 @@ from fedrepro.runs import gather, records
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import executors
-from fedrepro.training.client_store import CLIENT_BYTES
 from fedrepro.training.evaluation import activations, flops
+from fedrepro.training.state import CLIENT_BYTES
 
 # cached of a network and its method
 COUNT_FIELDS = {"operations", "trainings_per_round", "needs_reference", "weights", "activations"}

@@ -156,7 +156,7 @@ def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
     name = resolved.algorithm.name
-    method = registry.find("algorithms", name).Algorithm
+    method = registry.find("algorithms", name)
     if resolved.optimizer != "sgd" and method.assumes_sgd:
         raise UserError(f"optimizer: {name} assumes that clients train by SGD (got adam). Set optimizer: sgd")
     if resolved.keep_momentum and not method.supports_kept_momentum:

@@ -72,7 +72,7 @@ def plan_study(
     name: str, values: dict[str, Any] | None, series: Mapping[str, Sequence[Run]], params: Params, paths: Paths, paper: str
 ) -> PlannedStudy:
     """Plan a study of the runs of an experiment's series. `values`: its settings; None if there is no such study."""
-    title, settings = registry.find("studies", name).Study.title, studies.settings(name, values)
+    title, settings = registry.find("studies", name).title, studies.settings(name, values)
     if values is None:
         return PlannedStudy(None, {}, MissingReason(MissingKind.NO_STUDY, study=title))
     found = {label: [find_study(run, name, values, paths, paper) for run in runs] for label, runs in series.items()}

@@ -19,8 +19,9 @@ from fedrepro.models._net import Layers, Net, NetworkSpec, Normalisation, Stage
 MAX_UNITS = 10**6  # the weights between two such layers fit into no memory
 
 
-class BaseParams(Frozen):
-    """Options of every model. `width` scales all hidden channels and units (scale quick)."""
+class Network(Frozen):
+    """Base class of models: the options of all, from which `blocks` makes a network. `width` scales all hidden channels and
+    units (scale quick)."""
 
     width: Positive = 1.0
     init: Init = "pytorch"
@@ -28,6 +29,13 @@ class BaseParams(Frozen):
     norm: Norm = "none"  # after every convolution
     norm_groups: Count | None = None  # for norm `group`; null: as many as the convolution has
     frozen: tuple[str, ...] = ()  # weights that training does not change: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`
+
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        """Return the blocks in order, the head last, for this number of outputs."""
+        raise NotImplementedError
+
+    def start(self, net: Net) -> None:
+        """Load weights that were trained elsewhere, after initial ones were drawn."""
 
     def scaled(self, units: int, of: int = 1) -> int:
         """Return the number of units at this width, rounded to a multiple of `of`. Raises UserError above `MAX_UNITS`."""
@@ -54,7 +62,7 @@ class BaseParams(Frozen):
         return Dense(name, self.scaled(units, options.get("groups", 1)), **options)
 
 
-class PaperOrCode(BaseParams):
+class PaperOrCode(Network):
     """Options of a network that the paper and its authors' code describe differently, each with its own initial weights."""
 
     arch: Literal["paper", "code"] = "paper"
@@ -71,19 +79,20 @@ class PaperOrCode(BaseParams):
 
 def blocks(choice: Choice, outputs: int) -> list[Block | Head]:
     """Return the blocks of the named model, the head last."""
-    return registry.find("models", choice.name).blocks(registry.parse_options("models", choice), outputs)
+    return _network(choice).blocks(outputs)
 
 
 def build(choice: Choice, shape: Shape, outputs: int, generator: torch.Generator) -> Net:
     """Build the named model for images of `shape` (C, H, W); initial weights depend on `generator` alone."""
-    module = registry.find("models", choice.name)
-    params = registry.parse_options("models", choice)
-    assert isinstance(params, BaseParams)
-    net = assemble(blocks(choice, outputs), shape, params.init, generator, choice.name)
-    if hasattr(module, "start"):
-        module.start(net, params)
-    freeze(net, params.frozen, choice.name)
+    network = _network(choice)
+    net = assemble(network.blocks(outputs), shape, network.init, generator, choice.name)
+    network.start(net)
+    freeze(net, network.frozen, choice.name)
     return net
+
+
+def _network(choice: Choice) -> Network:
+    return cast(Network, registry.parse_options("models", choice))
 
 
 def assemble(

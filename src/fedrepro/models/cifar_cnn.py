@@ -8,32 +8,27 @@ from torch import nn
 from fedrepro.models.base import Block, Head, PaperOrCode
 
 
-class Params(PaperOrCode):
+class CifarCNN(PaperOrCode):
     inits: ClassVar = {"paper": "pytorch", "code": "glorot"}
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    return [*(_paper if params.arch == "paper" else _code)(params), Head(outputs)]
-
-
-def _paper(params: Params) -> list[Block]:
-    pool = nn.MaxPool2d(3, 2, padding=1)
-    return [
-        params.conv("conv1", 64, 5, pool),
-        params.conv("conv2", 64, 5, pool),
-        params.dense("fc1", 384),
-        params.dense("fc2", 192),
-    ]
-
-
-def _code(params: Params) -> list[Block]:
-    pool = nn.MaxPool2d(3, 2)
-    return [
-        params.conv("conv1", 64, 5, pool),
-        params.conv("conv2", 128, 5, pool),
-        params.conv("conv3", 256, 3),
-        params.conv("conv4", 256, 3),
-        params.conv("conv5", 128, 3, pool),
-        params.dense("fc1", 1024),
-        params.dense("fc2", 1024),
-    ]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        if self.arch == "paper":
+            pool = nn.MaxPool2d(3, 2, padding=1)
+            return [
+                self.conv("conv1", 64, 5, pool),
+                self.conv("conv2", 64, 5, pool),
+                self.dense("fc1", 384),
+                self.dense("fc2", 192),
+                Head(outputs),
+            ]
+        pool = nn.MaxPool2d(3, 2)
+        return [
+            self.conv("conv1", 64, 5, pool),
+            self.conv("conv2", 128, 5, pool),
+            self.conv("conv3", 256, 3),
+            self.conv("conv4", 256, 3),
+            self.conv("conv5", 128, 3, pool),
+            self.dense("fc1", 1024),
+            self.dense("fc2", 1024),
+            Head(outputs),
+        ]

@@ -8,22 +8,21 @@ from typing import Literal
 from torch import nn
 
 from fedrepro.config.types import Count
-from fedrepro.models.base import BaseParams, Block, Head
+from fedrepro.models.base import Block, Head, Network
 
 
-class Params(BaseParams):
+class FedMAXCNN(Network):
     last_padding: Literal[0, 1] = 1  # of the fifth convolution; 0 in the authors' code for EMNIST
     hidden: Count = 512  # dense units at width 1; FedMAX's beta is divided by them
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    pool = nn.MaxPool2d(2)
-    return [
-        params.conv("conv1", 32, 3, pool, bias=False),
-        params.conv("conv2", 64, 3, bias=False),
-        params.conv("conv3", 64, 3, pool, bias=False),
-        params.conv("conv4", 64, 3, bias=False),
-        params.conv("conv5", 64, 3, pool, bias=False, padding=params.last_padding),
-        params.dense("fc1", params.hidden),
-        Head(outputs),
-    ]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        pool = nn.MaxPool2d(2)
+        return [
+            self.conv("conv1", 32, 3, pool, bias=False),
+            self.conv("conv2", 64, 3, bias=False),
+            self.conv("conv3", 64, 3, pool, bias=False),
+            self.conv("conv4", 64, 3, bias=False),
+            self.conv("conv5", 64, 3, pool, bias=False, padding=self.last_padding),
+            self.dense("fc1", self.hidden),
+            Head(outputs),
+        ]

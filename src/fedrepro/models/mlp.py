@@ -2,12 +2,11 @@
 529,930 weights for 1024 inputs and 10 classes."""
 
 from fedrepro.config.types import Count
-from fedrepro.models.base import BaseParams, Block, Head
+from fedrepro.models.base import Block, Head, Network
 
 
-class Params(BaseParams):
+class MLP(Network):
     units: Count = 512
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    return [params.dense("fc1", params.units), Head(outputs)]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        return [self.dense("fc1", self.units), Head(outputs)]

@@ -9,17 +9,16 @@ from torch import nn
 from fedrepro.models.base import Block, Head, PaperOrCode
 
 
-class Params(PaperOrCode):
+class MnistCNN(PaperOrCode):
     arch: Literal["paper", "code", "fusion_code"] = "paper"
     inits: ClassVar = {"paper": "pytorch", "code": "truncated_normal", "fusion_code": "glorot"}
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    fusion = params.arch == "fusion_code"
-    pool = nn.MaxPool2d(3, 2, padding=1) if fusion else nn.MaxPool2d(2)
-    return [
-        params.conv("conv1", 32, 5, pool),
-        params.conv("conv2", 64, 3 if fusion else 5, pool),
-        params.dense("fc1", 1024 if params.arch == "code" else 512),
-        Head(outputs),
-    ]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        fusion = self.arch == "fusion_code"
+        pool = nn.MaxPool2d(3, 2, padding=1) if fusion else nn.MaxPool2d(2)
+        return [
+            self.conv("conv1", 32, 5, pool),
+            self.conv("conv2", 64, 3 if fusion else 5, pool),
+            self.dense("fc1", 1024 if self.arch == "code" else 512),
+            Head(outputs),
+        ]

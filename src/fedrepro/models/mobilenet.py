@@ -6,7 +6,7 @@ each channel, and `conv2_point`, which mixes them. No biases; batch normalisatio
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams, Block, Head, Norm
+from fedrepro.models.base import Block, Head, Network, Norm
 
 SEPARABLE = (
     (64, 1),
@@ -21,16 +21,15 @@ SEPARABLE = (
 )  # filters, stride
 
 
-class Params(BaseParams):
+class MobileNet(Network):
     norm: Norm = "batch"
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    layers: list[Block | Head] = [params.conv("conv1", 32, 3, bias=False)]
-    for number, (filters, stride) in enumerate(SEPARABLE, 2):
-        pool = nn.AdaptiveAvgPool2d(1) if number == len(SEPARABLE) + 1 else None
-        layers += [
-            params.depthwise(f"conv{number}_depth", 3, stride=stride, bias=False),
-            params.conv(f"conv{number}_point", filters, 1, pool, bias=False),
-        ]
-    return [*layers, Head(outputs)]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        layers: list[Block | Head] = [self.conv("conv1", 32, 3, bias=False)]
+        for number, (filters, stride) in enumerate(SEPARABLE, 2):
+            pool = nn.AdaptiveAvgPool2d(1) if number == len(SEPARABLE) + 1 else None
+            layers += [
+                self.depthwise(f"conv{number}_depth", 3, stride=stride, bias=False),
+                self.conv(f"conv{number}_point", filters, 1, pool, bias=False),
+            ]
+        return [*layers, Head(outputs)]

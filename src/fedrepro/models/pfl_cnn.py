@@ -3,16 +3,14 @@
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams as Params
-from fedrepro.models.base import Block, Head
-
-__all__ = ["Params", "blocks"]
+from fedrepro.models.base import Block, Head, Network
 
 
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    return [
-        params.conv("conv1", 32, 3, padding=0),
-        params.conv("conv2", 64, 3, nn.MaxPool2d(2), padding=0),
-        params.dense("fc1", 128),
-        Head(outputs),
-    ]
+class PflCNN(Network):
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        return [
+            self.conv("conv1", 32, 3, padding=0),
+            self.conv("conv2", 64, 3, nn.MaxPool2d(2), padding=0),
+            self.dense("fc1", 128),
+            Head(outputs),
+        ]

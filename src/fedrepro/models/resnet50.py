@@ -24,33 +24,37 @@ from fedrepro.core.files import check_regular, single_process
 from fedrepro.data.datasets._download import NotFound, download
 from fedrepro.models._blocks import Block, Head, Shape
 from fedrepro.models._net import Net
-from fedrepro.models.base import BaseParams
+from fedrepro.models.base import Network
 
 RESNET50 = (3, 4, 6, 3)
 NORMALISATIONS = ("*.bn?", "*.downsample.1")  # weights and biases of batch normalisation
 SHA256 = "0676ba61b6795bbe1773cffd859882e5e297624d384b6993f7c9e683e722fb8a"  # of the ImageNet weights' file
 
 
-class Params(BaseParams):
+class ResNet50(Network):
     pretrained: bool = False
     stages: tuple[Count, Count, Count, Count] = RESNET50
     frozen: tuple[str, ...] = NORMALISATIONS
 
     @model_validator(mode="after")
-    def _check_fixed_options(self) -> "Params":
+    def _check_fixed_options(self) -> "ResNet50":
         if self.norm != "none":
             raise ValueError(f"norm: expected none, since ResNet50 has its own batch normalisation (got {self.norm})")
         if self.pretrained and (self.width != 1 or self.stages != RESNET50):
             raise ValueError(f"pretrained: the ImageNet weights need width 1 and stages {list(RESNET50)}")
         return self
 
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        stages = [
+            Bottlenecks(f"layer{number}", self.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
+            for number, depth in enumerate(self.stages, 1)
+        ]
+        return [Stem("stem", self.scaled(64)), *stages, Average("pool"), Head(outputs)]
 
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    stages = [
-        Bottlenecks(f"layer{number}", params.scaled(32 * 2**number), depth, 1 if number == 1 else 2)
-        for number, depth in enumerate(params.stages, 1)
-    ]
-    return [Stem("stem", params.scaled(64)), *stages, Average("pool"), Head(outputs)]
+    def start(self, net: Net) -> None:
+        """Load the ImageNet weights if the options ask for them. Raises UserError if that fails."""
+        if self.pretrained:
+            copy_weights(net, load_imagenet_weights())
 
 
 @dataclass(frozen=True)
@@ -105,12 +109,6 @@ def torchvision_resnet() -> ModuleType:
 def imagenet_weights() -> Any:
     """Return torchvision's description of the ImageNet weights."""
     return torchvision_resnet().ResNet50_Weights.IMAGENET1K_V1
-
-
-def start(net: Net, params: Params) -> None:
-    """Load the ImageNet weights if the options ask for them. Raises UserError if that fails."""
-    if params.pretrained:
-        copy_weights(net, load_imagenet_weights())
 
 
 def load_imagenet_weights() -> dict[str, Tensor]:

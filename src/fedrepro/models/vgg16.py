@@ -7,20 +7,19 @@ at the border.
 
 from torch import nn
 
-from fedrepro.models.base import BaseParams, Block, Head, Norm
+from fedrepro.models.base import Block, Head, Network, Norm
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
-class Params(BaseParams):
+class VGG16(Network):
     norm: Norm = "batch"
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    pool = nn.MaxPool2d(2, ceil_mode=True)
-    convolutions = [
-        params.conv(f"conv{part}_{place}", filters, 3, pool if place == len(widths) else None)
-        for part, widths in enumerate(WIDTHS, 1)
-        for place, filters in enumerate(widths, 1)
-    ]
-    return [*convolutions, Head(outputs)]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        pool = nn.MaxPool2d(2, ceil_mode=True)
+        convolutions = [
+            self.conv(f"conv{part}_{place}", filters, 3, pool if place == len(widths) else None)
+            for part, widths in enumerate(WIDTHS, 1)
+            for place, filters in enumerate(widths, 1)
+        ]
+        return [*convolutions, Head(outputs)]

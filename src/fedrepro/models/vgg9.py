@@ -7,24 +7,23 @@ units before the first and after the last hidden layer.
 from torch import nn
 
 from fedrepro.config.types import Rate
-from fedrepro.models.base import BaseParams, Block, Head
+from fedrepro.models.base import Block, Head, Network
 
 
-class Params(BaseParams):
+class VGG9(Network):
     dropout: Rate = 0.1
     map_dropout: Rate = 0.05
 
-
-def blocks(params: Params, outputs: int) -> list[Block | Head]:
-    pool = nn.MaxPool2d(2)
-    return [
-        params.conv("conv1", 32, 3),
-        params.conv("conv2", 64, 3, pool),
-        params.conv("conv3", 128, 3),
-        params.conv("conv4", 128, 3, pool, dropout=params.map_dropout, channelwise=True),
-        params.conv("conv5", 256, 3),
-        params.conv("conv6", 256, 3, pool, dropout=params.dropout),
-        params.dense("fc1", 512, dropout=0.0),
-        params.dense("fc2", 512),
-        Head(outputs),
-    ]
+    def blocks(self, outputs: int) -> list[Block | Head]:
+        pool = nn.MaxPool2d(2)
+        return [
+            self.conv("conv1", 32, 3),
+            self.conv("conv2", 64, 3, pool),
+            self.conv("conv3", 128, 3),
+            self.conv("conv4", 128, 3, pool, dropout=self.map_dropout, channelwise=True),
+            self.conv("conv5", 256, 3),
+            self.conv("conv6", 256, 3, pool, dropout=self.dropout),
+            self.dense("fc1", 512, dropout=0.0),
+            self.dense("fc2", 512),
+            Head(outputs),
+        ]

@@ -5,33 +5,28 @@ softmax of that mean is compared with the softmax of the mean over participants.
 training, while weights change; here the network after training is used, so that the result of a round is well defined.
 """
 
-from __future__ import annotations
-
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core import rng
 from fedrepro.studies.base import RoundsStudy
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
-    from fedrepro.training.round import LocalTraining
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.round import LocalTraining
 
 CHUNK = 500  # images per forward pass
 
 
-class Params(Frozen):
-    every: Count = 1  # in rounds 1, 1 + every, 1 + 2 every, ...
-
-
-class Study(RoundsStudy):
+class Activations(RoundsStudy):
     """A row for each round and participant; the figure shows the mean over the participants of a round."""
+
+    class Params(Frozen):
+        every: Count = 1  # in rounds 1, 1 + every, 1 + 2 every, ...
 
     settings: Params
     title = "activations"
@@ -41,16 +36,12 @@ class Study(RoundsStudy):
         return range(1, self.config.rounds + 1, self.settings.every)
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, float]]:
-        import torch
-
         means = [mean_activation(federation, replayed.round, trained) for trained in replayed.last_trainings.values()]
         yield from zip(replayed.last_trainings, divergences(torch.stack(means)).tolist(), strict=True)
 
 
 def mean_activation(federation: Federation, round: int, trained: LocalTraining) -> Tensor:
     """Return a participant's mean penultimate activation (D,) in float64, over its training images, each augmented once."""
-    from fedrepro.core import rng
-
     client, index = trained.client.number, federation.data.train_index(trained.client.number, round)
     changes = rng.generator(federation.config.seed, "activations", round, client) if federation.config.augment else None
     sums = [part.sum(0) for part in penultimate(federation, trained, index, changes)]
@@ -62,14 +53,20 @@ def penultimate(
 ) -> Iterator[Tensor]:
     """Yield the penultimate activations (images, D) in float64 of a participant's images, in chunks, by its own network after
     its local training. `changes` draws their augmentation; None: none."""
-    import torch
-
     algorithm, client = federation.algorithm, trained.client.number
     weights = algorithm.personalised_weights(trained.weights, trained.received)
     for chunk in index.split(CHUNK):
         with torch.no_grad():
             outputs = algorithm.forward(weights, federation.data.images(chunk, client, changes))
         yield outputs.penultimate.double()
+
+
+def drawn_images(federation: Federation, round: int, trained: LocalTraining, purpose: str) -> Tensor:
+    """Return the indices of a participant's training images in a random order, the same one in every round."""
+    client = trained.client.number
+    index = federation.data.train_index(client, round)
+    order = torch.randperm(len(index), generator=rng.generator(federation.config.seed, purpose, client=client))
+    return index[order.to(index.device)]
 
 
 def divergences(means: Tensor) -> Tensor:

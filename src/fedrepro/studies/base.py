@@ -1,29 +1,22 @@
-"""Base classes of studies: on a run's final weights, and on rounds of it, which are trained again.
-
-Importing a study is cheap, since plans need its settings: modules that need torch are imported where they are used.
-"""
-
-from __future__ import annotations
+"""Base classes of studies: of any, and of those on rounds of a run, which are trained again."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import torch
 from pydantic import AfterValidator, Field
 
 from fedrepro.config.params import RunConfig
-from fedrepro.config.types import Count, Frozen
+from fedrepro.config.types import Count
 from fedrepro.core.errors import UserError
+from fedrepro.data.datasets import Dataset
+from fedrepro.data.partitions import Partition
 from fedrepro.runs.records import RECORD
-
-if TYPE_CHECKING:
-    import torch
-
-    from fedrepro.data.datasets import Dataset
-    from fedrepro.data.partitions import Partition
-    from fedrepro.training.federation import Federation, State
-    from fedrepro.training.replay import Replay, ReplayedRound
+from fedrepro.training import checkpoint
+from fedrepro.training.federation import Federation, State
+from fedrepro.training.replay import Replay, ReplayedRound, stored_rounds
 
 Rows = Iterable[tuple]  # of a unit of work, without its number
 FINAL = "model.safetensors"  # in a run's folder: its final weights
@@ -56,7 +49,7 @@ class Study:
     """A measurement on one run. Its result is a table that grows by units of work, each completed as a whole. The first column
     is the number of the unit."""
 
-    settings: Frozen  # the module's `Params`
+    settings: Any  # the class's `Params`
     config: RunConfig  # of the run
     title: ClassVar[str]  # in the plural: "new clients"
     columns: ClassVar[tuple[str, ...]]  # of the table; the first is the unit
@@ -90,25 +83,8 @@ class Study:
         raise NotImplementedError
 
 
-class FinalWeightsStudy(Study):
-    """A study that starts from the run's final weights. A diverged run has none, so that its table is empty."""
-
-    def can_start(self, folder: Path) -> bool:
-        return (folder / FINAL).exists()
-
-    def begin(self, context: StudyContext) -> Callable[[int], Rows]:
-        state = final_state(context, self.title)
-        return (lambda unit: ()) if state.diverged else self.rows_from(context, state)
-
-    def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
-        """Return a function that computes the rows of a unit from the final state, whose tensors are on the CPU."""
-        raise NotImplementedError
-
-
 def final_state(context: StudyContext, title: str) -> State:
     """Return a run's final state, with its tensors on the CPU, for a study with this title."""
-    from fedrepro.training import checkpoint
-
     path = context.folder / FINAL
     if not path.exists():
         raise UserError(f"{path}: no such file; {title} start from it: copy it there, or delete the folder to train again")
@@ -120,8 +96,8 @@ class RoundsStudy(Study):
     which is trained again (training/replay.py). Rounds that a diverged run does not reach have no rows."""
 
     def rounds(self) -> Sequence[int]:
-        """Return the rounds, from 1 on, in order."""
-        raise NotImplementedError
+        """Return the rounds, from 1 on, in order; by default those of the settings, else the last alone."""
+        return self.settings.rounds or (self.config.rounds,)
 
     def check(self) -> None:
         if (last := self.rounds()[-1]) > self.config.rounds:
@@ -142,9 +118,6 @@ class RoundsStudy(Study):
 
     def replay(self, context: StudyContext) -> Replay:
         """Return the replay of the run's rounds."""
-        from fedrepro.training.federation import Federation
-        from fedrepro.training.replay import Replay
-
         federation = Federation(self.config, context.dataset, context.partition, context.device, context.executor)
         return Replay(federation, context.folder, self.snapshots(), context.forbid)
 
@@ -166,8 +139,6 @@ class RoundsStudy(Study):
 
     def replay_cost(self, folder: Path, rounds: Iterable[int], each: int) -> RunConfig:
         """Return a run with as many rounds as are trained again to reach the states before `rounds`, and `each` in each."""
-        from fedrepro.training.replay import stored_rounds
-
         finished = (folder / RECORD).exists()
         stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
         trained, position = 0, 1  # the round before which a state is there

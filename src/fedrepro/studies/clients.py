@@ -4,43 +4,32 @@ Clients of a method whose weights stay with clients use their own ones. The mode
 set evaluate, before any further local training.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Frozen
 from fedrepro.core.metrics import Measure
 from fedrepro.studies.base import Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.evaluation import evaluate
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.state import OWN, part
 
 ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
 
 
-class Params(Frozen):
-    rounds: Rounds | None = None  # null: the last alone
-
-
-class Study(RoundsStudy):
+class Clients(RoundsStudy):
     """A row for each round and client with test images: their number, and the accuracy on them, 0..1."""
+
+    class Params(Frozen):
+        rounds: Rounds | None = None  # null: the last alone
 
     settings: Params
     title = "accuracies of clients"
     columns = ("round", "client", "images", "accuracy")
 
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds or (self.config.rounds,)
-
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
-        from fedrepro.training.evaluation import evaluate
-        from fedrepro.training.state import OWN, part
-
         state, algorithm = replayed.after, federation.algorithm
         if state.diverged:  # its weights are those before the round
             return

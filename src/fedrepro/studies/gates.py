@@ -5,23 +5,21 @@ how far they move they do not say. A row has the server's lambda after a round. 
 its states for this study.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fedrepro.algorithms.fedfusion import GATE
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Count, Frozen
 from fedrepro.core.errors import UserError
 from fedrepro.studies.base import FINAL, RoundsStudy, Rows, StudyContext, final_state
 
 
-class Params(Frozen):
-    every: Count = 10  # after rounds every, 2 every, ..., and after the last
-
-
-class Study(RoundsStudy):
+class Gates(RoundsStudy):
     """A row for each round and map (`single`: the map 0) with its lambda."""
+
+    class Params(Frozen):
+        every: Count = 10  # after rounds every, 2 every, ..., and after the last
 
     settings: Params
     title = "gates"
@@ -43,8 +41,6 @@ class Study(RoundsStudy):
         return (folder / FINAL).exists()
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
-        from fedrepro.algorithms.fedfusion import GATE
-
         replay = self.replay(context)
 
         def rows(round: int) -> Rows | None:

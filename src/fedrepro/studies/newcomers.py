@@ -7,40 +7,39 @@ trains as the run's clients do: batch size, augmentation, dropout, momentum and 
 that of its first round. It begins without momentum, and one optimiser is used for all epochs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
+from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.config.types import Choice, Count, Frozen, Share
+from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.base import FinalWeightsStudy, Rows, StudyContext
-
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
-    from fedrepro.algorithms.base import Weights
-    from fedrepro.data.datasets import Dataset
-    from fedrepro.data.partitions import Partition
-    from fedrepro.training.federation import State
+from fedrepro.data import datasets, partitions
+from fedrepro.data.datasets import Dataset
+from fedrepro.data.partitions import Partition, images_for_clients, mean_client_images, proxy_images, subset
+from fedrepro.studies.base import FINAL, Rows, Study, StudyContext, final_state
+from fedrepro.training.evaluation import evaluate
+from fedrepro.training.federation import Federation, State
+from fedrepro.training.round import RoundExecution
 
 ADAPTATION_MEASURES = {"personal_accuracy": MEASURES["personal_accuracy"]}
 
 
-class Params(Frozen):
-    clients: Count
-    images: Count | None = None  # training images of each; null: as many as a client of the run has
-    target: Share  # own-test accuracy that a new client has to reach
-    epochs: Count  # after which a new client counts as not having reached it
+class Newcomers(Study):
+    """A row for each new client and epoch: its own-test accuracy, 0..1. A diverged run has no final weights, so that its table
+    is empty."""
 
-
-class Study(FinalWeightsStudy):
-    """A row for each new client and epoch: its own-test accuracy, 0..1."""
+    class Params(Frozen):
+        clients: Count
+        images: Count | None = None  # training images of each; null: as many as a client of the run has
+        target: Share  # own-test accuracy that a new client has to reach
+        epochs: Count  # after which a new client counts as not having reached it
 
     settings: Params
     title = "new clients"
@@ -48,8 +47,6 @@ class Study(FinalWeightsStudy):
     executor = "sequential"  # one client at a time
 
     def check(self) -> None:
-        from fedrepro.data import datasets, partitions
-
         if not self.config.partition.options.get("permute_pixels"):
             raise UserError("new clients differ by their pixel order: partition.permute_pixels must be true")
         if self.config.validation:
@@ -67,14 +64,18 @@ class Study(FinalWeightsStudy):
     def units(self) -> Sequence[int]:
         return range(self.settings.clients)
 
-    def rows_from(self, context: StudyContext, final: State) -> Callable[[int], Rows]:
+    def can_start(self, folder: Path) -> bool:
+        return (folder / FINAL).exists()
+
+    def begin(self, context: StudyContext) -> Callable[[int], Rows]:
+        final = final_state(context, self.title)
+        if final.diverged:
+            return lambda unit: ()
         weights = (final.weights, final.server)
         return Adaptation(self.settings, self.config, context.dataset, weights, context.device).train_client
 
     def cost_bound(self, folder: Path) -> RunConfig:
         """Return a run that costs as much as the study if no client reaches the target."""
-        from fedrepro.data import datasets
-
         _, train, _ = datasets.extent(self.config.dataset)
         options = self.config.partition.options
         if self.settings.images:
@@ -85,18 +86,13 @@ class Study(FinalWeightsStudy):
         return self.config.model_copy(update=changes | {"partition": partition, "measures": tuple(ADAPTATION_MEASURES)})
 
 
-def draw_new_clients(settings: Params, config: RunConfig, dataset: Dataset) -> Partition:
+def draw_new_clients(settings: Newcomers.Params, config: RunConfig, dataset: Dataset) -> Partition:
     """Draw the new clients of a run.
 
     Each draws its training images uniformly from those that the run's clients may have, without replacement (two clients may
     share some), and a pixel order. The test images are split into equal, disjoint parts. The server's proxy images are the
     run's.
     """
-    import numpy as np
-
-    from fedrepro.core import rng
-    from fedrepro.data.partitions import Partition, images_for_clients, mean_client_images, proxy_images, subset
-
     train, test = subset(dataset, config.train_images, config.test_images)
     index = images_for_clients(config, len(train))
     images = settings.images or int(mean_client_images(config.partition, len(index)))
@@ -115,11 +111,13 @@ class Adaptation:
     """The local trainings of a run's new clients, which start from its final weights and server state."""
 
     def __init__(
-        self, settings: Params, config: RunConfig, dataset: Dataset, final: tuple[Weights, Weights], device: torch.device
+        self,
+        settings: Newcomers.Params,
+        config: RunConfig,
+        dataset: Dataset,
+        final: tuple[Weights, Weights],
+        device: torch.device,
     ) -> None:
-        from fedrepro.training.federation import Federation, State
-        from fedrepro.training.round import RoundExecution
-
         self.settings = settings
         self.config = config.model_copy(update={"clients_per_round": 1, "local_epochs": settings.epochs})
         self.federation = Federation(self.config, dataset, draw_new_clients(settings, config, dataset), device, "sequential")
@@ -132,10 +130,6 @@ class Adaptation:
     def train_client(self, client: int) -> Iterator[tuple[int, float]]:
         """Yield the accuracy on the client's own test part, 0..1, with the epoch; 0 is before its training. Stops when the
         target is reached, after the last epoch, or with NaN after an epoch with a loss that is not finite."""
-        import torch
-
-        from fedrepro.training.evaluation import evaluate
-
         algorithm, data, step = self.federation.algorithm, self.federation.data, self.federation.executor.step
         batches = self.round.client_batches(self.round.client(client), self.round.create_task(self.received))
         weights, received = {name: batches.start[name].clone() for name in algorithm.names}, batches.received

@@ -15,45 +15,38 @@ learnt.
 Preferences are computed for every participant's network after its local training, all on the same images of the test set.
 """
 
-from __future__ import annotations
-
 import functools
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator
+from typing import Literal
 
+import torch
+from torch import Tensor
+
+from fedrepro.algorithms import FedAvg
+from fedrepro.algorithms.base import Weights
 from fedrepro.config.types import Count, Frozen
+from fedrepro.core.metrics import NO_CLASS
 from fedrepro.studies.base import Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedrepro.algorithms import FedAvg
-    from fedrepro.algorithms.base import Weights
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
 
 OverImages = Literal["mean", "sum", "mean_mean"]
-NO_CLASS = -1  # top class of a unit without positive preferences
 
 
-class Params(Frozen):
-    rounds: Rounds | None = None  # null: the last alone
-    images: Count | None = None  # the first ones of the test set; null: all
-    over_images: OverImages = "mean"
-    negative: Literal["zero", "kept"] = "zero"  # negative preferences, in distance and variance
-
-
-class Study(RoundsStudy):
+class Preferences(RoundsStudy):
     """A row for each round, participant and unit: its top class, and its distance from the mean of its layer (empty if the sum
     of its preferences is not positive). Eq. 5 is the mean of a layer's distances."""
+
+    class Params(Frozen):
+        rounds: Rounds | None = None  # null: the last alone
+        images: Count | None = None  # the first ones of the test set; null: all
+        over_images: OverImages = "mean"
+        negative: Literal["zero", "kept"] = "zero"  # negative preferences, in distance and variance
 
     settings: Params
     title = "class preferences"
     columns = ("round", "client", "block", "unit", "class", "distance")
-
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds or (self.config.rounds,)
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, str, int, int, float | None]]:
         data, algorithm = federation.data, federation.algorithm
@@ -79,8 +72,6 @@ def preferences(
 
     Raises UserError for a task without scores of classes.
     """
-    import torch
-
     task = algorithm.task
     task.require_class_scores("study preferences")
     sums: dict[str, list[Tensor]] = {}  # by block, sums over images by class: (classes, units, positions) each

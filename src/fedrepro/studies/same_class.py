@@ -16,44 +16,34 @@ S counts every pair of devices and class once, and `kl` both ways. `ratio` does 
 devices, in nats per unit as in the study `activations`. FedMAX's loss lowers it by design, since it flattens all softmaxes.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
 
 from fedrepro.config.types import Count, Frozen
-from fedrepro.studies.activations import penultimate
+from fedrepro.studies.activations import drawn_images, penultimate
 from fedrepro.studies.base import Rounds, RoundsStudy
 from fedrepro.studies.tsne import ROUNDS
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
-    from fedrepro.training.round import LocalTraining
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
+from fedrepro.training.round import LocalTraining
 
 
-class Params(Frozen):
-    rounds: Rounds = ROUNDS
-    images: Count = 100  # training images of each class of each device, at most
-
-
-class Study(RoundsStudy):
+class SameClass(RoundsStudy):
     """A row for each round. A number without pairs is empty, and so is the ratio of distances that are 0."""
+
+    class Params(Frozen):
+        rounds: Rounds = ROUNDS
+        images: Count = 100  # training images of each class of each device, at most
 
     settings: Params
     title = "activations by class"
     columns = ("round", "same", "other", "ratio", "kl")
 
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds
-
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[float | None, ...]]:
         """Yield no row for a round in which the training diverges."""
-        import torch
-
         means: list[Tensor] = []
         devices: list[int] = []
         classes: list[int] = []
@@ -68,15 +58,8 @@ class Study(RoundsStudy):
 
     def _means(self, federation: Federation, round: int, trained: LocalTraining) -> Iterator[tuple[int, Tensor]]:
         """Yield each class of a device with its mean activation (D,)."""
-        import torch
-
-        from fedrepro.core import rng
-
-        data, client = federation.data, trained.client.number
-        train = data.train_index(client, round)
-        order = torch.randperm(len(train), generator=rng.generator(federation.config.seed, "same_class", client=client))
-        index = train[order.to(train.device)]
-        labels = data.train_y[index]
+        index = drawn_images(federation, round, trained, "same_class")
+        labels = federation.data.train_y[index]
         for label in labels.unique().tolist():
             chosen = index[labels == label][: self.settings.images]
             yield label, torch.cat(list(penultimate(federation, trained, chosen))).mean(0)
@@ -84,8 +67,6 @@ class Study(RoundsStudy):
 
 def distances(means: Tensor, devices: Tensor, classes: Tensor) -> tuple[float | None, ...]:
     """Return same, other, ratio and kl of mean activations (N, D), of devices (N,) and classes (N,)."""
-    import torch
-
     means, apart = means.cpu(), devices[:, None] != devices
     alike = classes[:, None] == classes
     squared = torch.cdist(means, means, compute_mode="donot_use_mm_for_euclid_dist").square()

@@ -7,40 +7,34 @@ that rounds and methods differ by their activations alone. The table contains th
 t-SNE.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
+import numpy as np
+import torch
 from pydantic import Field
+from torch import Tensor
 
 from fedrepro.config.types import Frozen, Number, Seed
 from fedrepro.core.errors import UserError
 from fedrepro.core.metrics import MEASURES
-from fedrepro.studies.activations import penultimate
+from fedrepro.studies.activations import drawn_images, penultimate
 from fedrepro.studies.base import Rising, Rounds, RoundsStudy
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch import Tensor
-
-    from fedrepro.training.federation import Federation
-    from fedrepro.training.replay import ReplayedRound
-    from fedrepro.training.round import LocalTraining
+from fedrepro.training.federation import Federation
+from fedrepro.training.replay import ReplayedRound
 
 ROUNDS = (1, 2, 3, 4, 5, 6, 9, 12, 15)  # of Figs. 7 to 9
 PERPLEXITY, RATE = 30.0, 200.0
 GLOBAL_MEASURES = {"test_accuracy": MEASURES["test_accuracy"]}
 
 
-class Params(Frozen):
-    rounds: Rounds = ROUNDS
-    clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all participants
-    images: Annotated[int, Field(ge=2), Number] = 40  # training images of each client
-
-
-class Study(RoundsStudy):
+class TSNE(RoundsStudy):
     """A row for each round and image: client, class, coordinates, and the accuracy of the global model after the round."""
+
+    class Params(Frozen):
+        rounds: Rounds = ROUNDS
+        clients: Annotated[tuple[Seed, ...], Rising] | None = None  # by number; null: all participants
+        images: Annotated[int, Field(ge=2), Number] = 40  # training images of each client
 
     settings: Params
     title = "activations in a plane"
@@ -52,13 +46,8 @@ class Study(RoundsStudy):
         if absent := [number for number in self.settings.clients or () if number >= clients]:
             raise UserError(f"clients: the run has 0 to {clients - 1} (got {absent[0]})")
 
-    def rounds(self) -> Sequence[int]:
-        return self.settings.rounds
-
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float, float, float]]:
         """Yield no rows for a round in which none of the clients takes part, or the training diverges."""
-        import torch
-
         chosen = self.settings.clients
         shown = [last for number, last in sorted(replayed.last_trainings.items()) if chosen is None or number in chosen]
         if not shown:
@@ -67,10 +56,10 @@ class Study(RoundsStudy):
         classes: list[int] = []
         owners: list[int] = []
         for trained in shown:
-            values, labels = self._activations(federation, replayed.round, trained)
-            activations.append(values)
-            classes += labels.tolist()
-            owners += [trained.client.number] * len(labels)
+            index = drawn_images(federation, replayed.round, trained, "tsne")[: self.settings.images]
+            activations += penultimate(federation, trained, index)
+            classes += federation.data.train_y[index].tolist()
+            owners += [trained.client.number] * len(index)
         together = torch.cat(activations)
         if not together.isfinite().all():  # the round in which a run diverged
             return
@@ -79,23 +68,10 @@ class Study(RoundsStudy):
         for owner, label, (x, y) in zip(owners, classes, points.tolist(), strict=True):
             yield owner, label, x, y, accuracy
 
-    def _activations(self, federation: Federation, round: int, trained: LocalTraining) -> tuple[Tensor, Tensor]:
-        """Return activations (images, D) and classes (images,) of some of a client's training images, not augmented."""
-        import torch
-
-        from fedrepro.core import rng
-
-        data, client = federation.data, trained.client.number
-        train = data.train_index(client, round)
-        order = torch.randperm(len(train), generator=rng.generator(federation.config.seed, "tsne", client=client))
-        index = train[order[: self.settings.images].to(train.device)]
-        return torch.cat(list(penultimate(federation, trained, index))), data.train_y[index]
-
 
 def embed(activations: np.ndarray) -> np.ndarray:
     """Embed activations (N, D) in the plane: (N, 2) in 0..1, deterministic; all at the centre for fewer than 3 or equal
     rows."""
-    import numpy as np
     from sklearn.manifold import TSNE  # slow to import
 
     if len(activations) < 3 or np.ptp(activations, 0).max() == 0:

@@ -1,32 +1,26 @@
-"""A federation in memory: sample clients, train them, aggregate, evaluate, record."""
+"""A federation in memory: its data, method and executor, the participants of a round, and the test of the global model."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from fedrepro import algorithms, models
-from fedrepro.algorithms.base import Batch, Diverged, Server
+from fedrepro.algorithms.base import Batch, Server, Weights
 from fedrepro.config.params import RunConfig
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
-from fedrepro.core.metrics import MEASURES
+from fedrepro.core.metrics import MEASURES, Measure
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
 from fedrepro.models import Net, tasks
 from fedrepro.runs.run import Row
 from fedrepro.training import executors, schedules
-from fedrepro.training.batches import precision
-from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.client_store import ClientStore
-from fedrepro.training.context import FederationContext
-from fedrepro.training.evaluation import flops, images_per_pass
-from fedrepro.training.round import LocalTraining, RoundExecution
-from fedrepro.training.state import State
-from fedrepro.training.worker_pool import WorkerPool, unpack
+from fedrepro.training.batches.client_data import FederatedData, forbid_rounded_factors, number_type
+from fedrepro.training.evaluation import evaluate, flops, images_per_pass
+from fedrepro.training.state import ClientStore, State, to_device
+from fedrepro.training.worker_pool import WorkerPool
 
 
 def columns(config: RunConfig) -> tuple[str, ...]:
@@ -38,12 +32,14 @@ def columns(config: RunConfig) -> tuple[str, ...]:
     return ("round", *config.measures, "train_loss", "bytes_down", "bytes_up", "lr")
 
 
-class Federation(FederationContext):
-    """A run in memory: `start` returns the state before round 1, `advance` the next one.
+class Federation:
+    """A run in memory: `start` returns the state before round 1, `round.run_round` the next one.
 
     With several `cores`, a processor that trains clients one by one distributes them over that many processes, which `close`
     ends. `recordings`: see `compiled_step.step.Step`. `build` makes the network in place of the settings' `model`, from a
     generator of initial weights, for training in one process. `folder`: see `ClientStore`."""
+
+    worker_pool: WorkerPool | None = None  # None: clients train in this process
 
     def __init__(
         self,
@@ -61,7 +57,7 @@ class Federation(FederationContext):
             raise UserError(
                 f"clients_per_round: at most the {partition.clients} clients of the partition (got {config.clients_per_round})"
             )
-        precision.forbid_rounded_factors()
+        forbid_rounded_factors()
         self.config, self.clients, self.device = config, partition.clients, device
         self.lr = schedules.create(config.schedule, config.lr, config.rounds)
         self.client_store = ClientStore(device, folder)
@@ -71,7 +67,7 @@ class Federation(FederationContext):
         shape = tuple(dataset.train_x.shape[1:])
         draw = rng.generator(config.seed, "weights")
         net = build(draw) if build else models.build(config.model, shape, task.outputs, draw)
-        net = net.to(device, precision.dtype(config.precision))
+        net = net.to(device, number_type(config.precision))
         self.algorithm = algorithms.create(config.algorithm, net, rng.generator(config.seed, "algorithm"), task)
         net_weights = self.algorithm.net.state_dict()
         self.initial_own = self.to_device({name: net_weights[name].detach().clone() for name in self.algorithm.own})
@@ -85,10 +81,40 @@ class Federation(FederationContext):
         ):
             self.worker_pool = WorkerPool(config, dataset, partition, self.executor.name, cores)
 
-    @classmethod
-    def in_worker(cls, setup: Mapping[str, Any], device: torch.device) -> "Federation":
-        """Create a worker's federation from its first message (`worker_pool.worker_setup`)."""
-        return cls(RunConfig.model_validate_json(setup["config"]), *unpack(setup), device, setup["executor"])
+    def to_device(self, tensors: Weights) -> Weights:
+        return to_device(tensors, self.device)
+
+    def cohort(self, round: int) -> list[int]:
+        """Return the participants of a round in rising order; they depend on the seed and the round alone."""
+        order = torch.randperm(self.clients, generator=rng.generator(self.config.seed, "cohort", round))
+        return sorted(order[: self.config.clients_per_round].tolist())
+
+    def shares(self, images: list[int]) -> list[float]:
+        """Return the aggregation weights, which sum to 1, of clients with these numbers of images."""
+        if self.config.weighting == "uniform":
+            return [1 / len(images)] * len(images)
+        return [count / sum(images) for count in images]
+
+    def cohort_share(self, participants: list[int], round: int) -> float:
+        """Return the aggregation weight of the participants among all clients in a round, in 0..1."""
+        if self.config.weighting == "uniform":
+            return len(participants) / self.clients
+        partition = self.data.partition
+        images = sum(len(partition.train_indices(client, round)) for client in participants)
+        return images / sum(map(len, partition.train))
+
+    def evaluate_global(self, weights: Weights, state: Weights, measures: Mapping[str, Measure]) -> dict[str, float]:
+        """Evaluate the measures of the global model, if any are among `measures`, on the whole test and validation sets."""
+        evaluated = self.algorithm.evaluation_weights(weights, state)
+        values: dict[str, float] = {}
+        for name, images in (("test", lambda: (self.data.test_x, self.data.test_y)), ("validation", self.data.validation_set)):
+            chosen = {key: each for key, each in measures.items() if each.model == "global" and each.images == name}
+            values |= evaluate(self.algorithm, chosen, evaluated, *images(), self.chunk) if chosen else {}
+        return values
+
+    def with_epochs(self, epochs: int | None) -> RunConfig:
+        """Return the settings with this number of local epochs; None: unchanged."""
+        return self.config if epochs is None else self.config.model_copy(update={"local_epochs": epochs})
 
     @property
     def cores(self) -> int:
@@ -112,29 +138,6 @@ class Federation(FederationContext):
         state = State(0, weights, self.to_device(self.algorithm.initial_state(weights)))
         values = self.evaluate_global(state.weights, state.server, self.measures)
         return state, dict.fromkeys(columns(self.config)) | {"round": 0, "bytes_down": 0, "bytes_up": 0} | values
-
-    def advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> tuple[State, Row]:
-        """Run the round after `state`; returns the state after it and its row.
-
-        If a loss or a weight is not finite, the new state is marked as diverged and keeps the last good weights. `watch` is
-        called with every participant's local training; a round that is run again shows the same to the bit."""
-        number, config = state.round + 1, self.config
-        due = number % config.evaluate_every == 0 or number == config.rounds
-        round = RoundExecution(self, state, self.measures if due else {}, watch)
-        server = self.server_view(state)
-        try:
-            weights, server_state = map(self.to_device, self.algorithm.round(state.weights, server, round))
-            weights |= self.to_device(round.mean_own_weights())
-            tensors = (*weights.values(), *server_state.values())
-            finite = bool(torch.stack([tensor.isfinite().all() for tensor in tensors]).all())
-        except Diverged:
-            finite = False
-        row = dict.fromkeys(columns(config)) | {"round": number, "lr": self.lr(number)} | round.row()
-        if not (row["train_loss"] is None or math.isfinite(row["train_loss"])) or not finite:
-            return State(number, state.weights, state.server, state.clients, diverged=True), row
-        new = State(number, weights, server_state, state.clients | round.client_states)
-        state = self.state_to_device(new)  # as if it had been loaded, in memory layout too
-        return state, row | (self.evaluate_global(state.weights, state.server, self.measures) if due else {})
 
     def server_view(self, state: State) -> Server:
         """Return the server's view of the round after `state`."""

@@ -16,7 +16,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.runs import records
 from fedrepro.training import checkpoint
 from fedrepro.training.federation import Federation, State
-from fedrepro.training.round import LocalTraining
+from fedrepro.training.round import LocalTraining, run_round
 
 STORE_SECONDS = 30  # between two states that are stored on the way to a round
 # Relative difference that the train loss of a replayed round may have to the recorded one: our choice. On the same kind of
@@ -28,7 +28,6 @@ LOSS_TOLERANCE = 1e-3
 class ReplayedRound:
     """A replayed round with its local trainings in their order: one of each participant, in each phase of the round."""
 
-    before: State
     after: State
     trainings: list[LocalTraining]
 
@@ -104,9 +103,9 @@ class Replay:
     def round(self) -> ReplayedRound:
         """Replay the round after `state`, and advance `state` to the one after it. Call `reach` first."""
         assert self.state is not None
-        before, trainings = self.state, []
-        self.state = self._advance(before, trainings.append)
-        return ReplayedRound(before, self.state, trainings)
+        trainings: list[LocalTraining] = []
+        self.state = self._advance(self.state, trainings.append)
+        return ReplayedRound(self.state, trainings)
 
     def _store(self, state: State) -> Path:
         self._stored.append(store_snapshot(self.folder, state))
@@ -114,7 +113,7 @@ class Replay:
 
     def _advance(self, state: State, watch: Callable[[LocalTraining], None] | None = None) -> State:
         """Return the state after the next round. Raises UserError if its train loss is not the run's."""
-        after, row = self.federation.advance(state, watch)
+        after, row = run_round(self.federation, state, watch)
         recorded, loss = self._recorded_losses.get(row["round"]), row["train_loss"]
         if not isinstance(recorded, float):
             return after

@@ -33,9 +33,11 @@ from fedrepro.data.partitions import Partition
 from fedrepro.runs import records
 from fedrepro.runs.records import BEGUN, Record
 from fedrepro.runs.run import Row, Run
-from fedrepro.training import checkpoint, client_store, progress_bar, replay
+from fedrepro.training import checkpoint, progress_bar, replay
 from fedrepro.training.compiled_step import fx_passes
 from fedrepro.training.federation import Federation, State
+from fedrepro.training.round import run_round
+from fedrepro.training.state import remove_left
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +92,7 @@ def train(
         clock = _Clock(run, begun)
         federation = None
         try:
-            client_store.remove_left(run.folder)
+            remove_left(run.folder)
             federation = Federation(run.config, dataset, partition, device, executor, recordings, cores, folder=run.folder)
             return _train(run, federation, limits, snapshots, clock)
         except RuntimeError as error:
@@ -174,7 +176,7 @@ def _train_rounds(
                 _save(run, state, rows, clock)
                 break
             try:
-                state, row = federation.advance(state)
+                state, row = run_round(federation, state)
             except KeyboardInterrupt:
                 extra = progress_bar.SHOWN_AS_BAR  # the command says that it stopped
                 log.warning("stopped after round %d of %d", state.round, run.config.rounds, extra=extra)

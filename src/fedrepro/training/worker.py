@@ -19,7 +19,7 @@ from fedrepro.runs.run import check_code_unchanged
 from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import perform_task
-from fedrepro.training.worker_pool import receive, send
+from fedrepro.training.worker_pool import receive, send, unpack
 
 CHECK_SECONDS = 1.0  # between two checks of whether the run still exists
 PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -36,7 +36,7 @@ class Worker:
         """Return the results of the requested clients as tuples, or a dictionary that describes a failure."""
         try:
             try:
-                self.federation = self.federation or Federation.in_worker(self.setup, pick_device("cpu"))
+                self.federation = self.federation or Federation(*unpack(self.setup), pick_device("cpu"), self.setup["executor"])
             finally:  # now all of the code is imported, or its import failed because it changed
                 check_code_unchanged(RunConfig.model_validate_json(self.setup["config"]), self.setup["code"])
             return [tuple(result) for result in perform_task(self.federation, request)]

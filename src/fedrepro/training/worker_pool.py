@@ -12,14 +12,15 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from fedrepro.algorithms.base import Weights
 from fedrepro.config.params import RunConfig
@@ -27,9 +28,9 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import CONTINUED, UserError
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition
-from fedrepro.training.client_task import ClientResult, ClientTask
 
 log = logging.getLogger(__name__)
+Values = dict[str, float]  # measure -> value
 
 LENGTH_BYTES = 8  # of a message's length, which precedes it
 # An awaited worker computes, however long its clients take: one that takes no processor time is stopped or frozen.
@@ -37,18 +38,33 @@ CHECK_SECONDS = 1.0  # between two checks of its processor time
 CHECKS_BEFORE_WARNING, CHECKS_BEFORE_KILL = 10, 300  # idle checks; none is made while the whole job is stopped
 
 
-class TaskPerformer(Protocol):
-    """The part of a round that the pool uses."""
+class ClientTask(NamedTuple):
+    """A local training from the received weights; `lr`, `trained`, `epochs`, `starts` as in `RoundRunner.train`.
 
-    number: int
+    `phase` gives each training in a round random draws of its own. `measures` are evaluated at each client, those of the
+    received weights only in the `first` training. Clients that are only measured send nothing, and train only if a measure
+    needs it."""
 
-    def client_state(self, client: int) -> Weights:
-        """Return the state that a client kept when it took part last."""
-        ...
+    received: Weights
+    lr: float
+    trained: tuple[str, ...]
+    epochs: int | None = None
+    starts: dict[int, Weights] = {}
+    phase: str = ""
+    measures: tuple[str, ...] = ()
+    first: bool = True
+    trains: bool = True
+    sends: bool = True
 
-    def perform(self, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """Yield the results of these clients, in their order."""
-        ...
+
+class ClientResult(NamedTuple):
+    """A client's mean loss over its steps, a scalar tensor (None if it did not train), its measured values, the message that it
+    sends and the state that it keeps."""
+
+    loss: Tensor | None
+    values: Values
+    message: Weights = {}
+    state: Weights = {}
 
 
 class WorkerPool:
@@ -58,27 +74,38 @@ class WorkerPool:
         self.cores, self._federation = min(cores, config.clients_per_round), (config, dataset, partition, executor)
         self.workers: list[WorkerProcess] = []
 
-    def perform(self, round: TaskPerformer, task: ClientTask, clients: Sequence[int]) -> Iterator[ClientResult]:
-        """Yield the same results as `round.perform`, in the clients' order.
+    def perform(
+        self,
+        round: int,
+        task: ClientTask,
+        clients: Sequence[int],
+        client_state: Callable[[int], Weights],
+        perform: Callable[[ClientTask, Sequence[int]], Iterator[ClientResult]],
+    ) -> Iterator[ClientResult]:
+        """Yield the same results as `perform(task, clients)`, which this process calls for its own part of the clients.
+
+        Args:
+            client_state: returns the state that a client kept when it took part last.
 
         Raises a worker's failure: UserError if the user can fix it or the worker was killed, else RuntimeError."""
         try:
-            results = self._perform_shared(round, task, clients)
+            results = self._perform_shared(round, task, clients, client_state, perform)
         except BaseException:
             self.close()  # else an answer not yet read would be taken for that to the next request
             raise
         yield from (results[client] for client in clients)
 
-    def _perform_shared(self, round: TaskPerformer, task: ClientTask, clients: Sequence[int]) -> dict[int, ClientResult]:
+    def _perform_shared(
+        self, round: int, task: ClientTask, clients: Sequence[int], client_state: Callable, perform: Callable
+    ) -> dict[int, ClientResult]:
         local, *remote = (clients[first :: self.cores] for first in range(min(self.cores, len(clients))))
         workers = self._start_workers(len(remote))
         for worker, part in zip(workers, remote, strict=True):
-            states = {client: round.client_state(client) for client in part}
-            states = {client: state for client, state in states.items() if state}
+            states = {client: state for client in part if (state := client_state(client))}
             starts = {client: start for client, start in task.starts.items() if client in part}
             part_task = tuple(task._replace(starts=starts))
-            worker.write({"round": round.number, "clients": list(part), "states": states, "task": part_task})
-        results = dict(zip(local, round.perform(task, local), strict=True))
+            worker.write({"round": round, "clients": list(part), "states": states, "task": part_task})
+        results = dict(zip(local, perform(task, local), strict=True))
         for worker, part in zip(workers, remote, strict=True):
             results |= zip(part, (ClientResult(*values) for values in worker.read()), strict=True)
         return results
@@ -171,34 +198,20 @@ def processor_time(pid: int) -> int | None:
 
 
 def worker_setup(config: RunConfig, dataset: Dataset, partition: Partition, executor: str) -> dict[str, Any]:
-    """Return a worker's first message: its federation, and the digest of the code that it has to have."""
-    code = provenance.code_digest(provenance.modules(config))
-    return {"config": config.model_dump_json(), "executor": executor, "code": code} | pack(dataset, partition)
-
-
-def pack(dataset: Dataset, partition: Partition) -> dict[str, Any]:
-    """Convert data and partition to tensors and plain values, without what only the drawing of partitions needs."""
+    """Return a worker's first message: its federation as tensors and plain values, without what only the drawing of partitions
+    needs, and the digest of the code that it has to have."""
     data = {name: getattr(dataset, name) for name in ("name", "train_x", "train_y", "test_x", "test_y", "classes")}
-    parts = {field.name: _to_tensors(getattr(partition, field.name)) for field in fields(partition)}
-    return {"dataset": data, "meta": json.dumps(dataset.meta), "partition": parts}
+    parts = tree_map_only(np.ndarray, torch.from_numpy, vars(partition))
+    code = provenance.code_digest(provenance.modules(config))
+    message = {"config": config.model_dump_json(), "executor": executor, "code": code, "meta": json.dumps(dataset.meta)}
+    return message | {"dataset": data, "partition": parts}
 
 
-def unpack(message: Mapping[str, Any]) -> tuple[Dataset, Partition]:
-    """Restore what `pack` converted."""
-    parts = {name: _to_arrays(value) for name, value in message["partition"].items()}
-    return Dataset(**message["dataset"], meta=json.loads(message["meta"])), Partition(**parts)
-
-
-def _to_tensors(value: Any) -> Any:
-    if isinstance(value, list):
-        return [torch.from_numpy(part) for part in value]
-    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-
-
-def _to_arrays(value: Any) -> Any:
-    if isinstance(value, list):
-        return [part.numpy() for part in value]
-    return value.numpy() if isinstance(value, torch.Tensor) else value
+def unpack(setup: Mapping[str, Any]) -> tuple[RunConfig, Dataset, Partition]:
+    """Restore the settings, data and partition in a worker's first message."""
+    dataset = Dataset(**setup["dataset"], meta=json.loads(setup["meta"]))
+    partition = Partition(**tree_map_only(Tensor, Tensor.numpy, setup["partition"]))
+    return RunConfig.model_validate_json(setup["config"]), dataset, partition
 
 
 def send(stream: IO[bytes], message: Any) -> None:

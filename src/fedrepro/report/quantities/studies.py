@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fedrepro.config.types import Count, NonNegative
 from fedrepro.core.errors import UserError, unknown_name_message
-from fedrepro.core.metrics import Measure
+from fedrepro.core.metrics import NO_CLASS, Measure
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
@@ -18,7 +18,6 @@ from fedrepro.report.numbers import CHANGE, EPOCHS, PERCENT, POINTS, TIMES, Unit
 from fedrepro.report.quantities.base import CountedQuantity, Expected, Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import EPSILON, ROUNDING, grouped, mean
-from fedrepro.studies.preferences import NO_CLASS
 
 ACTIVATIONS, NEWCOMERS = "activations", "newcomers"  # studies
 COLUMNS = {  # study -> column -> its name on axes

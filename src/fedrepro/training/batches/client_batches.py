@@ -1,6 +1,10 @@
 """The mini-batches of a client's local training, which are the same in every executor."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +16,10 @@ from fedrepro.core import rng
 from fedrepro.models import dropout_masks
 from fedrepro.training.batches.augmentation import RandomDraws
 from fedrepro.training.batches.client_data import FederatedData
-from fedrepro.training.batches.prefetch import prefetch
 
 REFERENCE_CHUNK = 100  # images in a forward pass of the reference network
+AHEAD = 4  # items that are computed in advance
+T = TypeVar("T")
 
 
 class ClientBatches:
@@ -123,3 +128,18 @@ def batch_sizes(config: RunConfig, images: int) -> list[int]:
     """Return the sizes of all mini-batches of a local training; the last of each epoch may be smaller."""
     whole, rest = divmod(images, config.batch_size)
     return ([config.batch_size] * whole + [rest] * (rest > 0)) * config.local_epochs
+
+
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items in the same order, `AHEAD` of them computed in advance; an item's error is raised in its place."""
+    end = object()
+    waiting: deque[Future] = deque(_thread().submit(next, items, end) for _ in range(AHEAD))
+    while (item := waiting.popleft().result()) is not end:
+        waiting.append(_thread().submit(next, items, end))
+        yield item
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    """Return a pool of one thread, since the items of an iterator come one after the other."""
+    return ThreadPoolExecutor(1, "prefetch")

@@ -9,7 +9,7 @@ from torch import Tensor
 from fedrepro.config.params import RunConfig
 from fedrepro.data.datasets import Dataset
 from fedrepro.data.partitions import Partition, subset
-from fedrepro.training.batches import augmentation, precision
+from fedrepro.training.batches import augmentation
 
 CHUNK = 1000  # images scaled at a time
 
@@ -21,7 +21,7 @@ class FederatedData:
         augmentation.check(config, dataset.train_x.shape[1], dataset.train_x.is_floating_point())
         train, test = subset(dataset, config.train_images, config.test_images)
         self.config, self.dataset, self.partition, self.device = config, dataset, partition, device
-        self.dtype = precision.dtype(config.precision)
+        self.dtype = number_type(config.precision)
         self.train_x = dataset.train_x[train].to(device)
         self.train_y = dataset.train_y[train].to(device)
         self.test_y = dataset.test_y[test].to(device)
@@ -106,3 +106,22 @@ class FederatedData:
         for client in range(self.partition.clients):
             index = torch.from_numpy(self.partition.test_indices(client, 0)).to(self.device)
             self.test_x[index] = self._permute(self.test_x[index], client)
+
+
+def number_type(precision: str) -> torch.dtype:
+    """Return the type of images and weights in a run of this `precision`.
+
+    float32   every number and every product in single precision (the default)
+    float64   every number and every product in double precision
+    bfloat16  local training in automatic mixed precision: all networks in an objective, the trained and the received one,
+              compute in bfloat16; weights, the objective itself, estimates and tests are in float32
+    """
+    return torch.float64 if precision == "float64" else torch.float32
+
+
+def forbid_rounded_factors() -> None:
+    """Forbid that products round their factors (TF32), which torch by default allows in CUDA's convolutions.
+
+    Applies to the process until another call of torch allows it."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False

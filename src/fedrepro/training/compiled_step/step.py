@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx
 from torch.func import grad_and_value
 from torch.optim.sgd import sgd
+from torch.utils._pytree import tree_structure, tree_unflatten
 
 from fedrepro.algorithms import FedAvg
 from fedrepro.algorithms.base import Batch, Weights, vmap_silently
@@ -182,14 +183,7 @@ class Inputs(NamedTuple):
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> "Inputs":
         """Return inputs with the same names and the tensors of a flat list."""
-        remaining = iter(tensors)
-        weights = {name: next(remaining) for name in self.weights}
-        received = {name: next(remaining) for name in self.received}
-        images, labels = next(remaining), next(remaining)
-        outputs = tuple(next(remaining) for _ in self.batch.reference_outputs)
-        masks = tuple(next(remaining) for _ in self.batch.masks)
-        constants = {name: next(remaining) for name in self.batch.constants}
-        return Inputs(weights, received, Batch(images, labels, outputs, masks, constants))
+        return tree_unflatten(list(tensors), tree_structure(self))
 
 
 def adam(weights: list[Tensor], gradients: list[Tensor], state: list[Tensor], lr: float, options: Adam, decay: float) -> None:
