@@ -53,7 +53,7 @@ def test_comments_docstrings_and_layout_do_not_count(before, package):
     change(path, "        squares = ", "        # a remark\n\n        squares = ")
     change(path, '"""FedProx: ', '"""Another docstring. ')
     change(path, "        mu: NonNegative", '        """Options."""\n\n        mu: NonNegative')
-    change(package / "training" / "federation.py", '"""Run the round after ', '"""Run a round after ')
+    change(package / "training" / "round.py", '"""Run the round after ', '"""Run a round after ')
     change(
         package / "training" / "compiled_step" / "step.py", "lr=lr,\n                momentum=self.", "lr=(lr), momentum=self."
     )
