@@ -105,6 +105,7 @@ def test_table_of_quantities():
     """Of several kinds, each in its unit; from a study that was not made there is no number."""
     data = found({"FedAvg": [0.5, 0.7], "conv": [0.8, 0.8]}, {"FedAvg": [0.5], "conv": [0.95]})
     data.results["a-clients"] = made({}, skipped="no study")
+    data.results["a"].note["experiment"] = "a"
     asked = {"Final": {"kind": "value", "last": 2}, "Worst": {"kind": "worst_tenth"}}
     asked |= {"Rounds": {"kind": "rounds_to", "target": 0.7}}
     shown = table(kind="quantities", panels=RANKS["panels"][:1], quantities=asked)
