@@ -238,7 +238,7 @@ def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main.main(["verdicts"]) == 0
     main_claims = capsys.readouterr().out
-    assert re.search(r"FedMAX, scale small\n  \d+ claims: ", main_claims)
+    assert re.search(r"FedMAX, scale small\n  \d+ claims: .*\n  [\w ]+ {5}.*: reported ", main_claims)
     assert main.main(["verdicts", "fedmax", "--scale", "small"]) == 0
     claims = capsys.readouterr().out
     assert claims.count("\n  direction supported ") > 10 and "\x1b" not in claims

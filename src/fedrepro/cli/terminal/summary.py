@@ -40,14 +40,15 @@ def _describe_verdicts(folder: Path) -> str:
 
 
 def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str:
-    """Return the verdicts in a paper's `folder` (reports/<scale>/<paper>): their number, and a line for each tested claim.
+    """Return the verdicts in a paper's `folder` (reports/<scale>/<paper>): their number and, by line, main and tested claims.
 
     `main`: only the main claims. Verdicts are coloured if the stream is a terminal.
     """
     records = summary.read_verdicts(folder)
     lines = [painted(f"{title}, scale {folder.parent.name}", "bold", stream), f"  {_describe_verdicts(folder)}"]
-    shown = [record for record in records if record.tested and (record.headline or not main)]
+    shown = [record for record in records if record.headline or (record.tested and not main)]
     for one in sorted(shown, key=lambda record: not record.headline):
-        numbers = with_minus_signs(f"reported {one.reported}, ours {one.ours}")
-        lines.append(f"  {painted(f'{one.word:<22}', STYLES[one.answer], stream)} {one.claim}: {numbers} ({one.verdict})")
+        ours = f", ours {one.ours} ({one.verdict})" if one.tested else ""
+        numbers = with_minus_signs(f"reported {one.reported}{ours}")
+        lines.append(f"  {painted(f'{one.word:<22}', STYLES.get(one.answer, 'none'), stream)} {one.claim}: {numbers}")
     return "\n".join(lines)
