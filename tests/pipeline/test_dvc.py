@@ -13,7 +13,7 @@ from dvc.repo import Repo
 
 from fedrepro.cli import main
 from support import pipeline
-from support.checkout import ROOT
+from support.checkout import ROOT, save
 
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 PAPER = "fedmmd"
@@ -40,7 +40,7 @@ def change(edit, path: Path = Path("params.yaml")) -> None:
     """Apply a function to the settings in a file."""
     values = pipeline.read(path)
     edit(values)
-    pipeline.write(path, values)
+    save(path, values)
 
 
 def stages() -> dict:
@@ -119,7 +119,7 @@ def shrink(values: dict) -> None:
     """Leave one paper, and of that at scale quick one experiment of seconds."""
     values.update(scale="quick", device="cpu", papers=[PAPER])
     values["scales"]["quick"]["seeds"] = [0]
-    pipeline.write(Path("workflow/papers", PAPER, "scales.yaml"), {"quick": {"fig4c": SMALL}})
+    save(Path("workflow/papers", PAPER, "scales.yaml"), {"quick": {"fig4c": SMALL}})
 
 
 def trained() -> dict[str, int]:

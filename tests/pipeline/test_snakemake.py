@@ -20,6 +20,7 @@ from fedrepro.cli import main
 from fedrepro.core import provenance
 from fedrepro.report.verdicts.claim import listed_claims
 from support import pipeline
+from support.checkout import save
 from support.experiments import without_times
 from support.pipeline import NEWCOMERS, PAPER, PAPERS, ROOT, TINY, begun, environment, shrink
 
@@ -33,9 +34,9 @@ def cut(folder: Path) -> None:
     values = pipeline.read(path)
     for room in ("figures", "tables"):
         values[room] = {key: item for key, item in values[room].items() if key in SHOWN}
-    pipeline.write(path, values)
+    save(path, values)
     claims = listed_claims(pipeline.read(path.with_name("claims.yaml")), {}, "claims.yaml")
-    pipeline.write(path.with_name("claims.yaml"), {key: own for key, own in claims if own["experiment"] in ("fig4a", "fig4d")})
+    save(path.with_name("claims.yaml"), {key: own for key, own in claims if own["experiment"] in ("fig4a", "fig4d")})
     path.with_name("protocols.yaml").unlink()
 
 

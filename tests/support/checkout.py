@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import yaml
+
 HERE = Path(__file__).parents[2]
 
 
@@ -42,3 +44,15 @@ def remove() -> None:
 
 
 ROOT = _copied()
+
+
+class _Plain(yaml.SafeDumper):
+    """Without aliases, which settings may not have."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def save(path: Path, values: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.dump(values, Dumper=_Plain, sort_keys=False), encoding="utf-8")

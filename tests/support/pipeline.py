@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from support.checkout import ROOT
+from support.checkout import ROOT, save
 
 # A server has loaded Snakemake and torch, and each start is a fork of it. The package, which the tests are about, each start
 # loads from its own folder: nothing here may import it.
@@ -28,19 +28,14 @@ def shrink(folder: Path, others: dict | None = None, **changes) -> None:
     params = read(ROOT / "params.yaml")
     params |= {"device": "cpu", "papers": [PAPER]}  # cores are counted
     params["scales"]["quick"]["seeds"] = [0]
-    write(folder / "params.yaml", params)
+    save(folder / "params.yaml", params)
     small = {"dataset": "digits", "rounds": 2, "clients_per_round": 2, "partition": {"clients": 10}, "model": {"width": 0.1}}
     scales = read(ROOT / PAPERS / PAPER / "scales.yaml") | {"quick": (others or {}) | {"fig4d": small | changes}}
-    write(folder / PAPERS / PAPER / "scales.yaml", scales)
+    save(folder / PAPERS / PAPER / "scales.yaml", scales)
 
 
 def read(path: Path) -> dict:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def write(path: Path, values: dict) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
 
 def command(*arguments: str) -> list[str]:

@@ -3,10 +3,9 @@
 import tempfile
 from pathlib import Path
 
-import yaml
-
 from fedrepro.config.inheritance import flatten, merge
 from fedrepro.config.params import PAPERS, Params, read_params
+from support.checkout import save
 
 SETTINGS = {
     "scale": "quick",
@@ -71,18 +70,6 @@ def place_paper(folder: Path, values: dict, name: str = "p", curves: str | None 
     save(folder / PAPERS / name / "claims.yaml", values.get("claims", {}))
     if curves is not None:
         (folder / PAPERS / name / "curves.json").write_text(curves, encoding="utf-8")
-
-
-class _Plain(yaml.SafeDumper):
-    """Without aliases, which settings may not have."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
-def save(path: Path, values: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.dump(values, Dumper=_Plain, sort_keys=False), encoding="utf-8")
 
 
 def fig(**changes) -> dict:

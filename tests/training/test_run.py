@@ -287,7 +287,7 @@ def test_a_full_memory_is_one_message_and_frees_itself(tmp_path, monkeypatch, ex
         held.append(weakref.ref(federation))
         raise error
 
-    monkeypatch.setattr(engine.Federation, "advance", full)
+    monkeypatch.setattr(engine, "run_round", full)
     failures, dataset, settings = Failures(), images(), config()
     given = dataset, partition(settings, dataset), torch.device("cpu"), Limits(), executor
     with failures.collect("one"):
@@ -304,7 +304,7 @@ def test_other_errors_of_torch_stay_crashes(tmp_path, monkeypatch):
     def failing(federation, state):
         raise RuntimeError("shapes cannot be multiplied")
 
-    monkeypatch.setattr(engine.Federation, "advance", failing)
+    monkeypatch.setattr(engine, "run_round", failing)
     with pytest.raises(RuntimeError, match="multiplied"):
         train(tmp_path, config())
 
