@@ -199,7 +199,11 @@ def test_keep_and_prune(ready, monkeypatch, capsys, tmp_path):
     assert len(lines) == 2 and all(line.startswith("results/runs/p/digits-") for line in lines)
     for line in lines:
         shutil.rmtree(line)
-    assert main.main(["prune"]) == 0 and capsys.readouterr().out == "nothing to prune: params.yaml names all that is there\n"
+    assert main.main(["prune"]) == 0
+    assert capsys.readouterr() == (
+        "",
+        "nothing to prune: params.yaml names all that is there\n",
+    )  # a list of paths may be deleted
     assert not any(Path("results/runs/p").iterdir()) and len(records.load_kept(Paths().kept("p"))) == 2
 
 

@@ -598,7 +598,7 @@ def test_from_the_command_line_to_kept_results(here, capsys):
     assert main.main(["plan"]) == 0
     output = capsys.readouterr().out
     assert not any(title in output for title in TITLES.values())
-    assert main.main(["prune"]) == 0 and capsys.readouterr().out.startswith("nothing to prune: ")
+    assert main.main(["prune"]) == 0 and capsys.readouterr().err.startswith("nothing to prune: ")
     check_gathered(here)
 
     assert main.main(["keep"]) == 0 and capsys.readouterr().out.startswith("p digits-")

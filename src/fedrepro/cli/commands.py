@@ -329,8 +329,8 @@ def prune(options: argparse.Namespace) -> int:
     project = Project(options)
     paths = prune.unused(project.params, project.paths, other_code=options.other_code)
     sys.stdout.writelines(f"{path}\n" for path in paths)
-    if not paths:
-        sys.stdout.write(f"nothing to prune: {project.file} names all that is there\n")
+    if not paths:  # apart from paths, which another program may delete
+        sys.stderr.write(f"nothing to prune: {project.file} names all that is there\n")
     return 0
 
 
