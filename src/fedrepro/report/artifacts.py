@@ -12,15 +12,15 @@ from fedrepro.report.paper import Paper, paper_data, read_curves
 from fedrepro.report.tables import _latex
 from fedrepro.report.verdicts import latex_macros
 from fedrepro.report.verdicts.decide import make_records
-from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, UNJUDGED
-from fedrepro.report.verdicts.summary import VERDICT_FIELDS, VERDICTS, format_counts, tally
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED
+from fedrepro.report.verdicts.summary import VERDICT_FIELDS, VERDICTS
 
 ARTIFACT_FOLDERS = {
     "figures": ("svg", "pdf", "png", "csv"),
     "tables": ("csv", "tex", "json"),
     "data": ("csv", "json"),
 }  # below a paper's folder
-LATEX_FIELDS = ("claim", "reported", "ours", "verdict", "why")  # in the .tex
+LATEX_FIELDS = {"claim": "Claim", "reported": "Reported", "ours": "Ours", "words": "Verdict", "why": "Why"}  # in the .tex
 TABLE_ENDINGS = ("csv", "tex")
 NUMBERS_FILE = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, written with the verdicts
 COLUMN_SHARES = (0.24, 0.09, 0.13, 0.09, 0.32)  # of the line width, for the columns of the table of verdicts
@@ -103,14 +103,15 @@ def write_verdicts(spec: Paper, evidence: PaperData, folder: Path) -> None:
     (out / f"{VERDICTS}.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     results = [evidence.results[name] for name in spec.sources([VERDICTS])]
     paper, source = results[0].latex_name if results else folder.name, gathered.provenance_text(results)
-    judged, unjudged = ([one for one in records if (one.verdict in UNJUDGED) == left] for left in (False, True))
+    judged = [one for one in records if one.tested]
     text = "" if records else f"{NO_CLAIM if spec.claims else NONE_LISTED}\n"
     if judged:
-        columns, caption = [name.capitalize() for name in LATEX_FIELDS], f"Verdicts on what the paper claims: {spec.title}."
+        columns, only = [*LATEX_FIELDS.values()], "" if results[0].compare == "full" else " Only directions are judged."
+        caption = f"Verdicts on what the paper claims: {spec.title}.{only}"
         cells = [[getattr(record, name) for name in LATEX_FIELDS] for record in judged]
         text = _latex.long_table(columns, cells, COLUMN_SHARES, caption, f"tab:{paper}-{VERDICTS}", source)
-    if unjudged:
-        text += f"\nClaims without a verdict: {format_counts(tally(unjudged))}.\n"
+    if left := len(records) - len(judged):
+        text += f"\nClaims that are not tested: {left}.\n"
     (out / f"{VERDICTS}.tex").write_text(text, encoding="utf-8")
     (folder / NUMBERS_FILE).write_text(latex_macros.macros(paper, records, source), encoding="utf-8")
 

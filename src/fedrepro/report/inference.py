@@ -1,11 +1,11 @@
-"""Inference beyond one sample's t interval: several panels, equivalence, new runs, many tests."""
+"""Inference beyond one sample's t interval: several panels, and the tolerance of a replication."""
 
 import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedrepro.report.statistics import EPSILON, Estimate, estimate, mean
+from fedrepro.report.statistics import Estimate, estimate, mean
 
 
 def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
@@ -22,24 +22,13 @@ def common_seeds(panels: Sequence[Mapping[int, Any]]) -> list[int]:
     return sorted(set.intersection(*(set(panel) for panel in panels)))
 
 
-def is_equivalent(found: Estimate, margin: float, around: float = 0.0, level: float = 0.05) -> bool:
-    """Return whether two one-sided tests at `level` show that the mean lies within `around` +- `margin` (Schuirmann 1987).
-
-    That is so where the interval of 1 - 2 level, at 5 % the 90 % interval, lies within the margin.
-    """
-    error = found.standard_error
-    if error is None:
-        return False
-    return abs(found.mean - around) + found.quantile(1 - level) * error <= margin + EPSILON
-
-
 @functools.cache
 def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
     """Return the tolerance that an exact replication meets in a `share` of cases, in standard deviations of a run.
 
     The reported mean is of `runs` runs, ours of `seeds`: they differ by D ~ N(0, 1/runs + 1/seeds). Our standard deviation S is
     independent of D, with (seeds - 1) S^2 chi-squared. The result solves P(|D| + t S / sqrt(seeds) <= tolerance) = share, the
-    condition of `is_equivalent`. A single seed has no interval: only |D| counts.
+    condition that the whole interval lies within the tolerance. A single seed has no interval: only |D| counts.
     """
     from scipy.integrate import quad  # slow to import
     from scipy.optimize import root_scalar
@@ -50,7 +39,7 @@ def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
     if seeds == 1:
         return float(least)
     found = chi(seeds - 1, scale=1 / math.sqrt(seeds - 1))  # S
-    reach = t.ppf(0.95, seeds - 1) / math.sqrt(seeds)  # half of the 90 % interval, in S
+    reach = t.ppf(0.975, seeds - 1) / math.sqrt(seeds)  # half of the 95 % interval, in S
 
     def excess(tolerance: float) -> float:
         def given(quantile: float) -> float:  # of S
@@ -61,22 +50,3 @@ def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
     both = (1 + share) / 2  # each of |D| and S stays below its quantile this often, so both at least in a `share` of cases
     most = norm.ppf((1 + both) / 2) * spread + reach * found.ppf(both)
     return float(root_scalar(excess, bracket=(least, most), xtol=1e-10).root)
-
-
-def prediction_half_width(found: Estimate) -> float | None:
-    """Return half of the 95 % interval in which the value of one more run lies, t s sqrt(1 + 1/n); None for one seed."""
-    if found.std is None:
-        return None
-    return found.quantile(0.975) * found.std * math.sqrt(1 + 1 / found.n)
-
-
-def welch_half_width(found: Estimate, std: float, n: int) -> float | None:
-    """Return half of the 95 % interval of our mean less that of `n` other runs with standard deviation `std` (Welch 1947)."""
-    if found.std is None:
-        return None
-    from scipy.special import stdtrit  # slow to import
-
-    ours, theirs = found.std**2 / found.n, std**2 / n
-
-    degrees = (ours + theirs) ** 2 / (ours**2 / (found.n - 1) + theirs**2 / (n - 1))
-    return float(stdtrit(degrees, 0.975)) * math.sqrt(ours + theirs)

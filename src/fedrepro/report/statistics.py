@@ -48,18 +48,15 @@ class Estimate:
     n: int
 
     @property
-    def standard_error(self) -> float | None:
-        return None if self.std is None else self.std / math.sqrt(self.n)
+    def half_width(self) -> float | None:
+        return None if self.std is None else self.quantile * (self.std / math.sqrt(self.n))
 
     @property
-    def half_width(self) -> float | None:
-        return None if self.standard_error is None else self.quantile(0.975) * self.standard_error
-
-    def quantile(self, probability: float) -> float:
-        """Return the quantile of Student's t with n - 1 degrees of freedom."""
+    def quantile(self) -> float:
+        """The 97.5 % quantile of Student's t with n - 1 degrees of freedom."""
         from scipy.special import stdtrit  # slow to import
 
-        return float(stdtrit(self.n - 1, probability))
+        return float(stdtrit(self.n - 1, 0.975))
 
     @property
     def low(self) -> float | None:
@@ -92,10 +89,6 @@ class Estimate:
         effect = min(abs(difference) / max(self.std, ROUNDING), MAX_EFFECT)
         missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MAX_SEEDS + 1))
         return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MAX_SEEDS + 1)
-
-    def upper(self, level: float) -> float:
-        """Return the upper bound of the one-sided interval of a level; infinite for a single seed."""
-        return math.inf if self.standard_error is None else self.mean + self.quantile(level) * self.standard_error
 
     def side(self, value: float = 0.0) -> int:
         """Return 1 if the whole interval lies above `value`, -1 if it lies below, else 0, as for a single seed."""

@@ -8,9 +8,10 @@ from fedrepro.cli.terminal import painted
 from fedrepro.core.formatting import count, duration
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.verdicts import summary
+from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.records import RECORD
 
-STYLES = {"yes": "green", "no": "red", "not shown": "yellow"}  # by the answer of a record
+STYLES: dict[str, str] = {Status.SUPPORTED: "green", Status.CONTRADICTED: "red"}  # what is open or not tested is plain
 DOCUMENTS = ("index.html", "report.pdf")
 
 
@@ -48,7 +49,7 @@ def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str
     lines = [painted(f"{title}, scale {folder.parent.name}", "bold", stream), f"  {_describe_verdicts(folder)}"]
     shown = [record for record in records if record.headline or (record.tested and not main)]
     for one in sorted(shown, key=lambda record: not record.headline):
-        ours = f", ours {one.ours} ({one.verdict})" if one.tested else ""
+        ours = f", ours {one.ours}" if one.tested else ""
         numbers = with_minus_signs(f"reported {one.reported}{ours}")
-        lines.append(f"  {painted(f'{one.word:<22}', STYLES.get(one.answer, 'none'), stream)} {one.claim}: {numbers}")
+        lines.append(f"  {painted(f'{one.words:<19}', STYLES.get(one.verdict, 'none'), stream)} {one.claim}: {numbers}")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
 from fedrepro.report.tables._grid import Grid
 from fedrepro.report.tables.base import Table
-from fedrepro.report.verdicts.rules import UNJUDGED
+from fedrepro.report.verdicts.rules import Status
 from fedrepro.report.verdicts.summary import PAPER, US, Record, claimed_by, judged_first, read_verdicts, tally
 from fedrepro.runs.reasons import MissingKind
 
@@ -201,7 +201,7 @@ class PaperContent:
     @property
     def contradicted(self) -> list[Record]:
         """The paper's claims that our runs contradict, without the main ones."""
-        return [one for one in self.tested if one.answer == "no" and one.by == PAPER and not one.headline]
+        return [one for one in self.tested if one.verdict == Status.CONTRADICTED and one.by == PAPER and not one.headline]
 
     @property
     def differences(self) -> list[Record]:
@@ -212,7 +212,7 @@ class PaperContent:
         """Name, address and verdicts of each figure or table with claims of the paper, those with judged claims first. The last
         row is our own questions, if any."""
         published = [(entry, claimed_by(entry.claims, PAPER)) for entry in self.entries]
-        published.sort(key=lambda found: all(record.verdict in UNJUDGED for record in found[1]))
+        published.sort(key=lambda found: not any(record.tested for record in found[1]))
         rows = [(entry.label, f"#{entry.key}", tally(records)) for entry, records in published if records]
         own = [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.tallies_by_origin if by == US]
         return rows + own

@@ -110,7 +110,7 @@ def write(content: PaperContent, charts: Mapping[str, list[Chart]], folder: Path
             for curve, factor in reported.items()
         },
         "comparable": any(chart.results.compare == "full" for chart in shown.values()),
-        "quantiles": [0, 0, *(round(Estimate(0, 1, n).quantile(0.975), 4) for n in range(2, most + 1))],
+        "quantiles": [0, 0, *(round(Estimate(0, 1, n).quantile, 4) for n in range(2, most + 1))],
     }
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     name = json.dumps(f"{content.scale}/{content.key}")

@@ -13,19 +13,19 @@ from markupsafe import Markup, escape
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.statistics import grouped
-from fedrepro.report.verdicts.summary import ANSWERS, Record, count_registered, read_verdicts
+from fedrepro.report.verdicts.summary import Record, count_registered, read_verdicts
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What the claims of a table say of a paper's question: which series have the answer, the largest difference first."""
+    """What the claims of a table say of a paper's question: the series by verdict, the largest difference first."""
 
     question: str
     name: str
     scale: str
     address: str  # of the table
     is_tuned: bool  # whether the answers depend on values that were chosen by trials
-    findings: dict[str, list[tuple[str, Record]]]  # answer -> series and their claims
+    findings: dict[str, list[tuple[str, Record]]]  # verdict -> series and their claims
 
 
 def collect_records(reports: Path, papers: Iterable[str], scales: Sequence[str]) -> list[Record]:
@@ -49,9 +49,9 @@ def answer_questions(records: Iterable[Record], papers: Mapping[str, Any], scale
         spec = papers[paper]
         found.sort(key=lambda record: -(record.mean or 0))
         series = [(spec.claims[record.key].quantity.series, record) for record in found]
-        by_answer = {answer: [pair for pair in series if pair[1].answer == answer] for answer in ANSWERS}
+        by_verdict = grouped((pair[1].verdict, pair) for pair in series)
         name, address = spec.tables[table].name or table, f"{scales[place]}/{paper}/index.html#{table}"
-        grounds.append(Ground(spec.question, name, scales[place], address, spec.is_tuned, by_answer))
+        grounds.append(Ground(spec.question, name, scales[place], address, spec.is_tuned, by_verdict))
     return grounds
 
 

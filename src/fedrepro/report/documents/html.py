@@ -18,7 +18,7 @@ from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.verdicts import summary
-from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD, UNJUDGED
+from fedrepro.report.verdicts.rules import NO_CLAIM, NONE_LISTED, RULES, SPREAD
 
 
 def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Collection[str]]) -> None:
@@ -34,7 +34,6 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
         "spread": SPREAD,
         "no_claim": NO_CLAIM,
         "none_listed": NONE_LISTED,
-        "unjudged_statuses": UNJUDGED,
         "version": gathered.version_text(),
         "summary": summary,
         "command": command,

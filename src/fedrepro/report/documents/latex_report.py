@@ -33,7 +33,7 @@ def _findings(papers: Sequence[PaperContent]) -> str:
     rows: list[list[str]] = []
     for one in [record for paper in papers for record in paper.main_claims if record.tested]:
         ours = f"{one.ours}, {one.panels} panels" if one.panels > 1 else one.ours
-        rows.append([one.headline, one.claim, one.reported, ours, f"{one.word} ({one.verdict})"])
+        rows.append([one.headline, one.claim, one.reported, ours, one.words])
     columns, shares = ["Method", "Claim", "Reported", "Ours", "Verdict"], (0.1, 0.37, 0.12, 0.16, 0.15)
     return long_table(columns, rows, shares, "Main claims tested at this scale.", "tab:findings", "") if rows else ""
 
@@ -41,11 +41,10 @@ def _findings(papers: Sequence[PaperContent]) -> str:
 def _counts(papers: Sequence[PaperContent]) -> dict[str, Any]:
     """Return the numbers of the summary and of the threats to validity."""
     tested = [record for paper in papers for record in paper.tested]
-    words = [record.plain_word for record in tested]
     return {
         "claims": sum(len(paper.records) for paper in papers),
         "tested": len(tested),
-        "words": ", ".join(f"{words.count(word)} {word}" for word in summary.WORDS.values()),
+        "words": summary.format_counts(summary.tally(tested)),
         "registered": summary.count_registered(tested),
         "seeds": sorted({record.seeds for record in tested if record.panels == 1 and record.seeds is not None}),
         "data": sorted({run["dataset"] for paper in papers for results in paper.results.values() for run in results.runs()}),

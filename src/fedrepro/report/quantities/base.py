@@ -20,7 +20,6 @@ class Expected:
     """What a reported word such as "higher" means: the sign that all contrasts of the quantity must have."""
 
     sign: int = 1
-    tested: bool = True  # against zero also where sizes are compared, so that the verdict has a p-value
     is_lead: bool = False  # whether a lead below `minimum_lead` counts as none
 
 

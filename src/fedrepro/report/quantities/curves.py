@@ -127,7 +127,7 @@ class Difference(Value):
     @property
     def expected(self) -> dict[str, Expected]:
         if self.slack is not None:
-            return {"no lower": Expected(tested=False)}
+            return {"no lower": Expected()}
         if self.reports_number:
             return {"higher": Expected(is_lead=True)}
         return {"larger" if self.than else "most": Expected()}
@@ -256,7 +256,7 @@ class Best(TargetQuantity):
 
     @property
     def expected(self) -> dict[str, Expected]:
-        return {"never": Expected(sign=-1, tested=False)}
+        return {"never": Expected(sign=-1)}
 
     def unit(self, measure: Measure) -> Unit:
         return measure_unit(measure)

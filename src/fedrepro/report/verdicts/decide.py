@@ -17,19 +17,20 @@ from fedrepro.report.verdicts import paper_curves, registration, rules
 from fedrepro.report.verdicts.claim import Claim
 from fedrepro.report.verdicts.registration import Registration
 from fedrepro.report.verdicts.rules import Status
-from fedrepro.report.verdicts.summary import PAPER, US, Record, distinct_tests
+from fedrepro.report.verdicts.summary import LEVEL, PAPER, US, Record, distinct_tests
 from fedrepro.runs.reasons import unfinished
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim: its status, the reasons, and our value. `ours` is None if some seeds have no value."""
+    """The verdict on a claim before Holm's correction. `ours` is None if some seeds have no value."""
 
     key: str
     claim: Claim
     measure: Measure
     status: Status
     reasons: list[Reason]
+    lean: str = ""  # see `rules.judge`
     ours: Estimate | None = None
     arrivals: str = ""  # how many seeds of each series reach the target, if that matters
     condition: str = ""  # the target and rounds at a scale that does not compare sizes
@@ -86,19 +87,28 @@ class Verdict:
 
 
 def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
-    """Return the records of all claims of a paper; none at a scale that is not compared with the paper.
+    """Return the records of all claims of a paper with their final verdicts; none at a scale that is not compared with the
+    paper.
 
     p values are corrected for the number of tests (Holm) within two families: the headlines with a protocol, and the others.
     """
     names = {key: options.name for key, options in spec.experiments.items() if options.name}
-    records = []
+    records: list[Record] = []
     for verdict in decide_all(spec, evidence):
         contradiction = paper_curves.contradiction(spec.experiments, verdict.claim, evidence.curves)
         remark = f"by the paper's own plotted curves {contradiction}" if contradiction else ""
         records.append(record_of(verdict, spec.artifact_of(verdict.claim), remark, names))
     families = [[one for one in records if (one.key in spec.headlines) is planned] for planned in (True, False)]
     corrected = [holm(distinct_tests(family)) for family in families]
-    return [replace(one, p_holm=corrected[one.key not in spec.headlines].get(one.test)) for one in records]
+    return [after_holm(one, corrected[one.key not in spec.headlines].get(one.test)) for one in records]
+
+
+def after_holm(record: Record, p_holm: float | None) -> Record:
+    """Return a record with its final verdict: what rests on the side of zero is open unless p remains significant."""
+    if record.lean and p_holm is not None and p_holm > LEVEL:
+        why = "; ".join(filter(None, [record.why, str(make_reason(ReasonKind.NOT_AFTER_HOLM, p=f"{p_holm:.2g}"))]))
+        return replace(record, verdict=Status.OPEN, why=why, p_holm=p_holm)
+    return replace(record, lean=record.lean if record.verdict == Status.OPEN else "", p_holm=p_holm)
 
 
 def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
@@ -117,7 +127,7 @@ def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
 
 
 def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Mapping[str, str] | None = None) -> Record:
-    """Return the record of a verdict, whose p value is not corrected yet.
+    """Return the record of a verdict before Holm's correction.
 
     Args:
         artifact: the figure or table that the claim is shown with.
@@ -133,6 +143,7 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         ours=verdict.our_value,
         asked=verdict.condition,
         verdict=verdict.status,
+        lean=verdict.lean,
         why=_with_panel_names(verdict.why, names or {}) if claim.quantity.panels > 1 else verdict.why,
         note="; ".join(filter(None, [remark, claim.note])),
         key=verdict.key,
@@ -186,24 +197,24 @@ def decide(
     other_results = dict(zip(claim.quantity.other_experiments, others, strict=True))
     view = ExperimentView(claim.experiment, DisplayOptions(measure=measure), results, other_results)
     verdict = _decide(key, claim, view, sign_share)
-    if verdict.status in (Status.NOT_RUN, Status.NOT_COMPARED):
+    if verdict.status == Status.NOT_TESTED:
         return verdict
     # agreement shows nothing if all series were calibrated on the reported values; disagreement still does
     labels, texts = claim.quantity.labels, calibrations or {}
     calibrated = [label for label in labels if label in texts]
-    failed = verdict.status in (Status.NOT, Status.DISAGREES, Status.FAILS)
-    status = Status.CALIBRATED if calibrated == labels and not failed else verdict.status
+    if calibrated == labels and verdict.status != Status.CONTRADICTED and verdict.lean != rules.AGAINST:
+        verdict = replace(verdict, status=Status.NOT_TESTED, lean="")
     reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=texts[label]) for label in calibrated]
     # data that are not the official release
     datasets = sorted({run["dataset"] for experiment in (results, *others) for run in experiment.runs()})
     if copies := [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]:
         reasons.append(make_reason(ReasonKind.COPIES, data=", ".join(copies)))
-    return replace(verdict, status=status, reasons=[*verdict.reasons, *reasons], registered=registered)
+    return replace(verdict, reasons=[*verdict.reasons, *reasons], registered=registered)
 
 
 def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | None) -> Verdict:
-    """Return the verdict before calibrations, data and late choices are considered."""
-    verdict = Verdict(key, claim, view.measure, Status.NOT_RUN, [])
+    """Return the verdict before calibrations and data are considered."""
+    verdict = Verdict(key, claim, view.measure, Status.NOT_TESTED, [])
     quantity = view.results.at_scale(claim.scales, claim.quantity)
     for results in (view.results, *view.other_results.values()):
         missing = [label for label in quantity.labels if label in results.unfinished_series]
@@ -216,14 +227,11 @@ def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | No
     condition = "" if view.comparable else rules.condition(claim, quantity, view.measure)
     verdict = replace(verdict, ours=ours, arrivals=arrivals, condition=condition)
     if untestable := rules.not_testable(claim, quantity, view, sign_share):
-        return replace(verdict, status=Status.NOT_COMPARED, reasons=untestable)
-    contrasts = quantity.contrasts(view) if claim.expected and values else []
-    p = rules.p_value(claim, quantity, contrasts, ours, view.comparable) if ours else None
-    status, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
-    if claim.has_nothing_to_reproduce:
-        status = rules.OWN_QUESTION_STATUS.get(status, status)
+        return replace(verdict, reasons=untestable)
+    contrasts = rules.claimed_contrasts(claim, quantity, view, ours) if ours else []
+    status, lean, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
     reasons = [*reasons, *(quantity.remarks(view) if values else [])]
-    return replace(verdict, status=status, reasons=reasons, p=p)
+    return replace(verdict, status=status, lean=lean, reasons=reasons, p=rules.p_value(quantity, contrasts))
 
 
 def _arrivals(quantity: Quantity, view: ExperimentView) -> str:

@@ -28,7 +28,7 @@ def macros(paper: str, records: Sequence[Record], source: str) -> str:
     for command, one in zip(names, records, strict=True):
         lines.append(f"% {' '.join(one.claim.split())}\n")
         seeds = NO_VALUE if one.seeds is None else str(one.seeds)
-        texts = {"Reported": one.reported, "Ours": one.interval, "Seeds": seeds, "Asked": one.asked, "Verdict": one.verdict}
+        texts = {"Reported": one.reported, "Ours": one.interval, "Seeds": seeds, "Asked": one.asked, "Verdict": one.words}
         lines += [rf"\newcommand{{\{command}{suffix}}}{{{latex_value(text)}}}" + "\n" for suffix, text in texts.items()]
     return "".join(lines)
 

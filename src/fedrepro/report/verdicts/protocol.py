@@ -19,7 +19,7 @@ class Protocol(Frozen):
     sentence: str = Field("", description="of the abstract, word for word; empty: an explanation of another result")
     numbers: str = Field("", description="the paper's, and where they stand")
     reading: str = Field("", description="what the sentence is taken to mean")
-    quantity: str = Field(description="the number per seed; one t interval (95 %) over seeds decides: yes, no, or open")
+    quantity: str = Field(description="the number per seed; one t interval (95 %) over seeds, corrected by Holm, decides")
     target: str = Field("", description="how the target was set, without any run that counts")
     kept: str = Field(description="settings that are the paper's")
     reduced: dict[str, str] = Field(description="setting that is not -> why the claim can still live there")
@@ -29,10 +29,10 @@ class Protocol(Frozen):
     sd_from: str = Field("", description="the runs that it was taken from")
     precision: Literal["float32", "bfloat16"] = Field("float32", description="of local training")
     core_hours: float = Field(ge=0, le=6, description="of a core of an AMD EPYC (Zen 4), by measured seconds")
-    if_no: str = Field(description="what a no would mean")
+    if_no: str = Field(description="what a contradiction would mean")
 
     def power(self, share: float = 1.0, tests: int = 1) -> float | None:
-        """Return the probability of a yes if the true effect is this share of the planned one.
+        """Return the probability of a support if the true effect is this share of the planned one.
 
         Args:
             tests: among which Bonferroni's correction, the first step of Holm's, divides the level.

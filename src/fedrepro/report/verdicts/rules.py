@@ -1,80 +1,52 @@
-"""The statuses of verdicts, their meanings, and the rules by which a status follows from the values of a quantity."""
+"""The words of verdicts, their meanings, and the rules by which a word follows from the values of a quantity."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import is_equivalent, prediction_half_width, welch_half_width
 from fedrepro.report.inputs.panel import ExperimentView
 from fedrepro.report.numbers import SCORE_NAMES, format_target
-from fedrepro.report.quantities.base import Expected, Quantity
+from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import EPSILON, MAX_SEEDS, POWER, Estimate, estimate
+from fedrepro.report.statistics import EPSILON, MAX_SEEDS, Estimate, estimate
 from fedrepro.report.verdicts.claim import Claim
 
 
 class Status(StrEnum):
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT = "not reproduced"
-    AGREES = "direction agrees"
-    DISAGREES = "direction disagrees"
-    HOLDS = "holds"
-    FAILS = "does not hold"
-    UNDECIDED = "undecided"
-    CALIBRATED = "calibrated on this"
-    NOT_COMPARED = "not compared"
-    NOT_RUN = "not run"
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    OPEN = "open"
+    NOT_TESTED = "not tested"
 
 
-UNJUDGED = (Status.NOT_COMPARED, Status.NOT_RUN)
-Judged = tuple[Status, list[Reason]]
+FOR, AGAINST = "for", "against"  # values of `lean`
+Judged = tuple[Status, str, list[Reason]]  # status, lean (empty unless the status rests on the side of zero), reasons
 
 SPREAD = (
     "± is half of the 95 % interval of the mean over n seeds (Student's t); for a difference or a saving, of its mean over "
     "pairs of runs with the same seed. Over several panels, a seed counts once, with its mean over them; seeds that a panel "
     "lacks are left out. A single seed has no interval. The interval covers what a seed draws: partition, initial weights, "
-    "batches. It does not cover which images a scale uses: they are the same for all seeds. Each claim is judged by itself; "
-    "pages mark those whose difference remains significant at 5 % when all tests of the paper at the scale are corrected "
-    "(Holm). Standard deviations are marked s.d."
+    "batches. It does not cover which images a scale uses: they are the same for all seeds. Standard deviations are marked s.d."
 )
-NO_LEAD = "0.04 in log odds (1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %)"
 MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
 NONE_REPORTED = "nothing"  # the reported value of our own questions
-OWN_QUESTION_STATUS = {
-    Status.REPRODUCED: Status.HOLDS,
-    Status.AGREES: Status.HOLDS,
-    Status.NOT: Status.FAILS,
-    Status.DISAGREES: Status.FAILS,
-}
 NO_CLAIM = "Numbers at this scale are not compared with the papers, so no claim is judged."
 NONE_LISTED = "No claim of this paper is listed, so none is judged."
 RULES = {
-    Status.REPRODUCED: "The whole 90 % interval lies within the tolerance around the reported value (two one-sided tests at "
-    "5 %). For a difference, the 95 % interval also excludes zero, and the tolerance is at most half of the difference.",
-    Status.PARTLY: "For a difference, only the direction is reproduced: the whole interval has the reported sign, but does not "
-    "lie within the tolerance, or the tolerance is wider than half of the difference. Also if only one of two series reaches "
-    "the target, as claimed.",
-    Status.NOT: "The reported value is further away than tolerance and chance explain together: outside the tolerance plus "
-    "half of the 95 % interval of one more run of ours or, if the paper gives a standard deviation, of the difference of both "
-    "means (Welch). For a difference: the same, and our interval contains zero; or our interval has the opposite sign. If only "
-    f"a direction is claimed, also if our interval contains zero and the 90 % interval ends below {NO_LEAD}, since a smaller "
-    "lead counts as none.",
-    Status.AGREES: "At a scale where only directions are judged: the whole interval has the reported sign.",
-    Status.DISAGREES: "At such a scale: the whole interval has the opposite sign.",
-    Status.HOLDS: "A question of our own, on which the paper reports nothing: the whole interval has the sign that the "
-    "question names.",
-    Status.FAILS: "A question of our own: the whole interval has the opposite sign or, unless only directions are judged, "
-    f"contains zero while the 90 % interval ends below {NO_LEAD}.",
-    Status.UNDECIDED: "There is only one seed, a run diverged, or some seeds do not reach the target; or our runs do not "
-    "decide whether the value lies within the tolerance or, for a difference, which sign it has. More seeds would decide. "
-    "If the paper reports a difference, the page says how many seeds would detect one of that size in "
-    f"{100 * POWER:.0f} % of tries, given the standard deviation of our seeds; with few seeds this is a rough estimate.",
-    Status.CALIBRATED: "The reported value was used to choose one of our settings, so agreement shows nothing.",
-    Status.NOT_COMPARED: "Our runs cannot test the claim: they are too short, or made at a scale where the number means "
-    "something else, or a network predicts a single class.",
-    Status.NOT_RUN: "The runs are not finished, or left out at this scale.",
+    Status.SUPPORTED: "A difference: the whole interval lies on the claimed side of zero, also after Holm's correction. Where "
+    "sizes are compared, it also lies within the tolerance around the reported number, and the tolerance is at most half of "
+    "that number. A value: the whole interval lies within the tolerance or, if the claim names a bound, on its side.",
+    Status.CONTRADICTED: "The whole interval lies on the other side of zero, also after Holm's correction, or of the bound; or "
+    "it lies below the smallest lead that counts; or the reported number is further away than tolerance and chance explain. "
+    "A difference whose interval lies on the claimed side of zero is never contradicted. Also if no seed reaches a target "
+    "that the paper reaches.",
+    Status.OPEN: "Neither of these; more seeds would decide. Always with one seed, if a run diverged, or if some seeds miss a "
+    "target. It leans for or against the claim if the interval excludes zero, but not after Holm's correction; if the "
+    "direction is as claimed, but not the size; or if only one of two series reaches the target.",
+    Status.NOT_TESTED: "The runs are not finished, too short, or made at a scale where the number means something else; a "
+    "network predicts a single class; or the reported value was used to choose our settings, and does not disagree.",
 }
 
 
@@ -109,82 +81,91 @@ def judge(
     ours: Estimate | None,
     reasons: list[Reason],
 ) -> Judged:
-    """Return the status of a claim and the reasons for it.
+    """Return the status of a claim before Holm's correction, the side of zero that it rests on, and the reasons.
 
     Args:
-        contrasts: the differences that must have the expected sign; empty if the claim reports a number.
+        contrasts: the differences that must have the claimed sign, turned so that it is positive; empty for a value.
         ours: our mean over seeds; None if a seed has no value.
         reasons: why a seed has no value.
     """
     if quantity.diverged(view):
-        return Status.UNDECIDED, reasons
+        return Status.OPEN, "", reasons
     if ours is None:
-        status, more = _judge_missed_target(claim, quantity, view)
-        return status, reasons + more
-    if claim.expected:
-        return _judge_word(claim.expected, quantity, view, contrasts)
-    return (
-        _judge_number(claim, ours, view.measure) if view.comparable else _judge_direction(claim, quantity, ours, view.measure)
-    )
+        status, lean, more = _judge_missed_target(claim, quantity, view)
+        return status, lean, reasons + more
+    remarks = _remarks(claim, quantity, ours, view)
+    if ours.half_width is None:
+        return Status.OPEN, "", [make_reason(ReasonKind.ONE_SEED), *remarks]
+    status, lean, why = _judge_interval(claim, quantity, view, contrasts, ours)
+    return status, lean, why + remarks
+
+
+def _judge_interval(
+    claim: Claim, quantity: Quantity, view: ExperimentView, contrasts: Sequence[Estimate], ours: Estimate
+) -> Judged:
+    """Judge a claim by the intervals of its contrasts and, where sizes are compared, by the distance from what is reported."""
+    sides = [contrast.side() for contrast in contrasts]
+    sized, reported = view.comparable and not claim.expected, 0.0 if claim.expected else claim.reported_number
+    gap, allowed, half = abs(ours.mean - reported), claim.allowed(ours.n), ours.half_width or 0.0
+    is_inside = sized and gap + half <= allowed + EPSILON
+    if sides and min(sides) > 0:
+        if not sized or (is_inside and allowed <= abs(reported) / 2 + EPSILON):
+            return Status.SUPPORTED, FOR, [make_reason(ReasonKind.AS_CLAIMED)]
+        return Status.OPEN, FOR, [make_reason(ReasonKind.WIDE_TOLERANCE if is_inside else ReasonKind.BEYOND_TOLERANCE)]
+    opposite = [make_reason(ReasonKind.OPPOSITE)] if -1 in sides else []
+    least = _smallest_lead(claim, quantity, view)
+    if least and (contrasts[0].high or 0.0) < least - EPSILON:
+        text = quantity.unit(view.measure).format_distance(least, 2)
+        return Status.CONTRADICTED, "", [*opposite, make_reason(ReasonKind.BELOW_LEAST, least=text)]
+    # the paper's number is a single run, as scattered as one more run of ours, unless the tolerance covers its chance
+    reach = half if claim.reported_std is not None else half * math.sqrt(ours.n + 1)
+    if sized and gap > allowed + reach + EPSILON:
+        return Status.CONTRADICTED, "", [*opposite, make_reason(ReasonKind.FAR)]
+    if opposite:
+        return Status.CONTRADICTED, AGAINST, opposite
+    if sides:
+        zero = make_reason(ReasonKind.CONTAINS_ZERO if len(sides) == 1 else ReasonKind.ONE_CONTAINS_ZERO)
+        return Status.OPEN, "", [zero, *([] if claim.expected else [_power_reason(claim, ours)])]
+    return (Status.SUPPORTED, "", []) if is_inside else (Status.OPEN, "", [make_reason(ReasonKind.OVER_EDGE)])
+
+
+def _smallest_lead(claim: Claim, quantity: Quantity, view: ExperimentView) -> float | None:
+    """Return the smallest lead that counts; None if the claim is not about one."""
+    if view.comparable and claim.expected and claim.expected.is_lead:
+        return quantity.minimum_lead(view)
+    return claim.least
 
 
 def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView) -> Judged:
     """Judge a claim if some seeds miss the target: the best values of each series show whether it reaches the target."""
     margins = [quantity.target_margins(view, label) for label in quantity.labels]
     if not view.comparable and all(max(seeds) < -EPSILON for seeds in margins):
-        return Status.NOT_COMPARED, []  # the target is out of reach at this scale
-    if claim.expected:  # a comparison of two savings
-        return Status.UNDECIDED, []
+        return Status.NOT_TESTED, "", []  # the target is out of reach at this scale
     sides = [estimate(seeds).side() for seeds in margins]
-    if 0 in sides:
-        return Status.UNDECIDED, [make_reason(ReasonKind.ONE_SEED)] if 1 in map(len, margins) else []
-    if len(sides) == 1 or sides == [-1, -1]:
-        return (Status.NOT if sides[0] < 0 else Status.UNDECIDED), []
-    if sides == [1, 1]:
-        return Status.UNDECIDED, []
-    agrees = sides[0] * claim.reported_number > 0
-    return _signed_status(view.comparable, agrees, Status.PARTLY), []
+    if claim.expected or 0 in sides:
+        return Status.OPEN, "", [make_reason(ReasonKind.ONE_SEED)] * (not claim.expected and 1 in map(len, margins))
+    if set(sides) == {-1}:
+        return (Status.CONTRADICTED if view.comparable else Status.OPEN), "", []
+    if set(sides) == {1}:
+        return Status.OPEN, "", []
+    return Status.OPEN, FOR if sides[0] * claim.reported_number > 0 else AGAINST, []
 
 
-def _signed_status(full: bool, agrees: bool, agreeing: Status) -> Status:
-    """Return the status of a claim whose direction is decided; `agreeing`: its status if it agrees and sizes are compared."""
-    if full:
-        return agreeing if agrees else Status.NOT
-    return Status.AGREES if agrees else Status.DISAGREES
-
-
-def _judge_word(expected: Expected, quantity: Quantity, view: ExperimentView, contrasts: Sequence[Estimate]) -> Judged:
-    """Judge a claim that reports a word: it is true if all contrasts have the expected sign, false if one has the opposite."""
-    if contrasts[0].n == 1:
-        return Status.UNDECIDED, [make_reason(ReasonKind.ONE_SEED)]
-    sides = [contrast.side() * expected.sign for contrast in contrasts]
-    if -1 in sides:
-        return _signed_status(view.comparable, False, Status.NOT), [make_reason(ReasonKind.OPPOSITE)]
-    if 0 not in sides:
-        return _signed_status(view.comparable, True, Status.REPRODUCED), [make_reason(ReasonKind.AS_CLAIMED)]
-    if view.comparable and expected.is_lead:
-        minimum = quantity.minimum_lead(view)
-        if contrasts[0].upper(0.95) < minimum - EPSILON:
-            text = quantity.unit(view.measure).format_distance(minimum, 2)
-            return Status.NOT, [make_reason(ReasonKind.NO_LEAD, least=text)]
-    return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO if len(contrasts) == 1 else ReasonKind.ONE_CONTAINS_ZERO)]
-
-
-def _judge_direction(claim: Claim, quantity: Quantity, ours: Estimate, measure: Measure) -> Judged:
-    text = condition(claim, quantity, measure)
-    reasons = [make_reason(ReasonKind.SIGN_ONLY), *([make_reason(ReasonKind.AT, text=text)] if text else [])]
-    side = ours.side()
+def _remarks(claim: Claim, quantity: Quantity, ours: Estimate, view: ExperimentView) -> list[Reason]:
+    """Return how far our value is from the reported number or, where sizes are not compared, what was asked in its place."""
+    if claim.expected:
+        return []
+    if view.comparable:
+        distances = {"gap": abs(ours.mean - claim.reported_number), "allowed": claim.allowed(ours.n)}
+        texts = {name: distance_text(claim, distance, view.measure, ours.n) for name, distance in distances.items()}
+        return [make_reason(ReasonKind.DISTANCE, **texts)]
+    text = condition(claim, quantity, view.measure)
+    remarks = [make_reason(ReasonKind.AT, text=text)] if text else []
     if claim.headline and ours.n > 1:  # the second question of a protocol: the size
-        inside = ours.side(claim.reported_number) == 0
-        text = quantity.unit(measure).format(claim.reported_number, decimals(claim, measure))
-        reasons.append(make_reason(ReasonKind.CONTAINS_REPORTED if inside else ReasonKind.EXCLUDES_REPORTED, reported=text))
-    if side == 0 and claim.least and ours.high is not None and ours.high < claim.least - EPSILON:
-        least = quantity.unit(measure).format_distance(claim.least, 1)
-        return Status.DISAGREES, [*reasons, make_reason(ReasonKind.BELOW_LEAST, least=least)]
-    if side == 0:
-        several = [make_reason(ReasonKind.CONTAINS_ZERO), _power_reason(claim, ours)] if ours.n > 1 else []
-        return Status.UNDECIDED, reasons + (several or [make_reason(ReasonKind.ONE_SEED)])
-    return _signed_status(False, side * claim.reported_number > 0, Status.AGREES), reasons
+        kind = ReasonKind.EXCLUDES_REPORTED if ours.side(claim.reported_number) else ReasonKind.CONTAINS_REPORTED
+        reported = quantity.unit(view.measure).format(claim.reported_number, decimals(claim, view.measure))
+        remarks.append(make_reason(kind, reported=reported))
+    return remarks
 
 
 def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
@@ -200,17 +181,6 @@ def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
         window = f"as the mean of what was measured in the {smooth} rounds up to round {round}"
         parts.append(window if smooth > 1 else f"at round {round}")
     return ", ".join(parts)
-
-
-def _judge_number(claim: Claim, ours: Estimate, measure: Measure) -> Judged:
-    distances = {"gap": abs(ours.mean - claim.reported_number), "allowed": claim.allowed(ours.n)}
-    texts = {name: distance_text(claim, distance, measure, ours.n) for name, distance in distances.items()}
-    distance = [make_reason(ReasonKind.DISTANCE, **texts)]
-    if ours.n == 1:
-        return Status.UNDECIDED, [*distance, make_reason(ReasonKind.ONE_SEED)]
-    judge = _judge_difference if claim.quantity.contrast and claim.reported != 0 else _judge_level
-    status, reasons = judge(claim, ours)
-    return status, reasons + distance
 
 
 def decimals(claim: Claim, measure: Measure) -> int:
@@ -231,49 +201,12 @@ def distance_text(claim: Claim, value: float, measure: Measure, seeds: int) -> s
     return claim.quantity.unit(measure).format_distance(value, digits)
 
 
-def _judge_difference(claim: Claim, ours: Estimate) -> Judged:
-    """Judge a reported difference other than zero: first its sign, then its size."""
-    reported, tolerance, side = claim.reported_number, claim.allowed(ours.n), ours.side()
-    if side == 0:
-        if _is_outside(claim, ours):
-            return Status.NOT, [make_reason(ReasonKind.NONE_AS_LARGE)]
-        return Status.UNDECIDED, [make_reason(ReasonKind.CONTAINS_ZERO), _power_reason(claim, ours)]
-    if side * reported < 0:
-        return Status.NOT, [make_reason(ReasonKind.OPPOSITE)]
-    if tolerance > abs(reported) / 2 + EPSILON:
-        return Status.PARTLY, [make_reason(ReasonKind.WIDE_TOLERANCE)]
-    if is_equivalent(ours, tolerance, around=reported):
-        return Status.REPRODUCED, []
-    close = abs(ours.mean - reported) <= tolerance + EPSILON
-    return Status.PARTLY, [make_reason(ReasonKind.BEYOND_TOLERANCE if close else ReasonKind.DIRECTION)]
-
-
 def _power_reason(claim: Claim, ours: Estimate) -> Reason:
     needed = ours.seeds_needed(claim.reported_number)
     assert needed is not None  # there are several seeds
     if needed <= ours.n:
         return make_reason(ReasonKind.POWERED, seeds=ours.n)
     return make_reason(ReasonKind.SEEDS_NEEDED, seeds=f"over {MAX_SEEDS}" if needed > MAX_SEEDS else f"about {needed}")
-
-
-def _judge_level(claim: Claim, ours: Estimate) -> Judged:
-    if is_equivalent(ours, claim.allowed(ours.n), around=claim.reported_number):
-        return Status.REPRODUCED, []
-    if _is_outside(claim, ours):
-        return Status.NOT, []
-    return Status.UNDECIDED, [make_reason(ReasonKind.OVER_EDGE)]
-
-
-def _is_outside(claim: Claim, ours: Estimate) -> bool:
-    """Return whether the reported value is further away than tolerance and chance explain.
-
-    A reported value is compared with one more run of ours or, if it is a mean with a standard deviation, with our mean.
-    """
-    if claim.reported_std is not None and claim.reported_runs is not None:
-        reach = welch_half_width(ours, claim.reported_std, claim.reported_runs)
-    else:
-        reach = prediction_half_width(ours)
-    return reach is not None and abs(ours.mean - claim.reported_number) > claim.allowed(ours.n) + reach + EPSILON
 
 
 def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
@@ -284,20 +217,26 @@ def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
     return ours.seeds_needed(claim.reported_number)
 
 
-def p_value(claim: Claim, quantity: Quantity, contrasts: Sequence[Estimate], ours: Estimate, comparable: bool) -> float | None:
-    """Return the p-value of no difference; None if the claim is not about a difference, or about one below a slack.
+def claimed_contrasts(claim: Claim, quantity: Quantity, view: ExperimentView, ours: Estimate) -> list[Estimate]:
+    """Return the differences that must have the claimed sign, turned so that it is positive; none for a value."""
+    if claim.expected:
+        contrasts, sign = quantity.contrasts(view), claim.expected.sign
+    elif quantity.contrast and claim.reported != 0:
+        contrasts, sign = [ours], 1 if claim.reported_number > 0 else -1
+    else:
+        return []
+    return [replace(contrast, mean=sign * contrast.mean) for contrast in contrasts]
+
+
+def p_value(quantity: Quantity, contrasts: Sequence[Estimate]) -> float | None:
+    """Return the p-value of no difference, or of the largest one below the slack; None if the claim is not about a difference.
 
     If a claim needs several differences: their largest p-value, or if some have the opposite sign, the smallest p-value of
     these times the number of differences (Bonferroni).
     """
-    expected = claim.expected
-    if not quantity.contrast or claim.reported == 0:
+    if not quantity.contrast or not contrasts:
         return None
-    if not expected:
-        return ours.p
-    if comparable and not expected.tested:
-        return None
-    opposite = [contrast.p or 0 for contrast in contrasts if contrast.side() == -expected.sign]
+    opposite = [contrast.p or 0 for contrast in contrasts if contrast.side() < 0]
     if opposite:
         return min(1.0, len(contrasts) * min(opposite))
     tested = [contrast.p for contrast in contrasts if contrast.p is not None]

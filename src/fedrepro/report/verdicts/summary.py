@@ -7,20 +7,13 @@ from pathlib import Path
 
 from fedrepro.core.files import read_records
 from fedrepro.report.numbers import POINTS
-from fedrepro.report.statistics import POWER, holm
-from fedrepro.report.verdicts.rules import RULES, UNJUDGED, Status
+from fedrepro.report.statistics import POWER
+from fedrepro.report.verdicts.rules import Status
 
 VERDICTS = "verdicts"  # the name of the table of verdicts that every paper has
 PAPER, US = "the paper", "us"  # values of `by`: who makes a claim
 LEVEL = 0.05  # significance level
 REGISTERED_IN = "registered in "  # begins `registered` of a claim that stood in the commit of every run
-WORDS = {"yes": "supported", "no": "contradicted", "not shown": "open"}  # the same of a claim
-ANSWERS = {  # plain words for verdicts: of a claim that a method is better, whether it is
-    "yes": (Status.REPRODUCED, Status.PARTLY, Status.AGREES, Status.HOLDS),
-    "no": (Status.NOT, Status.DISAGREES, Status.FAILS),
-    "not shown": (Status.UNDECIDED, Status.CALIBRATED),
-}
-ANSWER_OF: dict[str, str] = {status: word for word, statuses in ANSWERS.items() for status in statuses}
 
 
 @dataclass(frozen=True)
@@ -34,6 +27,7 @@ class Record:
     ours: str  # mean with its interval and the number of seeds
     asked: str  # the target and rounds at a scale that does not compare sizes
     verdict: str
+    lean: str  # of an open one: "for" or "against" if the interval or the target speaks for one side
     why: str
     note: str
     key: str
@@ -60,22 +54,16 @@ class Record:
 
     @property
     def tested(self) -> bool:
-        return self.verdict in ANSWER_OF
+        return self.verdict != Status.NOT_TESTED
 
     @property
-    def answer(self) -> str:
-        """Whether the claim holds: yes, no or not shown; the verdict if it was not tested."""
-        return ANSWER_OF.get(self.verdict, self.verdict)
+    def words(self) -> str:
+        """The verdict with its lean, as it is shown."""
+        return f"{self.verdict}, leans {self.lean}" if self.lean else self.verdict
 
     @property
-    def plain_word(self) -> str:
-        """The verdict as "supported", "contradicted" or "open"; as it is if the claim was not tested."""
-        return WORDS.get(self.answer, self.answer)
-
-    @property
-    def word(self) -> str:
-        """The plain word; at a scale that compares directions only, it says so."""
-        return f"{'direction ' * (self.verdict in (Status.AGREES, Status.DISAGREES))}{self.plain_word}"
+    def css_class(self) -> str:
+        return "lean" if self.lean else self.verdict.replace(" ", "-")
 
     @property
     def interval(self) -> str:
@@ -88,17 +76,9 @@ class Record:
         return self.interval.removesuffix(f" {POINTS.name}")
 
     @property
-    def significant(self) -> bool:
-        """Whether the difference remains significant if all tests of its paper at its scale are corrected (Holm)."""
-        return self.p_holm is not None and self.p_holm <= LEVEL
-
-    @property
     def remarks(self) -> list[str]:
         """What weakens or strengthens the evidence, as phrases."""
-        test = ""
-        if self.p is not None and self.p_holm is not None and self.answer != "not shown":
-            tested = f"p = {self.p:.2g}, after Holm's correction {self.p_holm:.2g}"
-            test = tested if self.p <= LEVEL else "the 90 % interval excludes a lead that counts"
+        test = "" if self.p_holm is None else f"p = {self.p:.2g}, after Holm's correction {self.p_holm:.2g}"
         return list(filter(None, [test, self.calibrated and f"calibrated: {self.calibrated}", self.registered]))
 
     @property
@@ -129,36 +109,24 @@ def read_verdicts(folder: Path) -> list[Record]:
 
 
 def tally(records: Iterable[Record]) -> dict[str, int]:
-    """Return status -> number of verdicts that have it, in the order of `RULES`."""
+    """Return verdict -> number of claims that have it, in the order of `Status`."""
     return sum_tallies([Counter(record.verdict for record in records)])
 
 
 def sum_tallies(tallies: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up tallies; the statuses are in the order of the rules."""
+    """Add up tallies; the verdicts are in the order of `Status`."""
     total = sum(map(Counter, tallies), Counter())
-    return {status: total[status] for status in RULES if total[status]}
-
-
-def count_words(records: Iterable[Record]) -> dict[str, int]:
-    """Return plain word -> number of claims, in the order of the words."""
-    counts = Counter(record.plain_word for record in records)
-    return {word: counts[word] for word in (*WORDS.values(), *UNJUDGED) if counts[word]}
+    return {status: total[status] for status in Status if total[status]}
 
 
 def judged_first(records: Iterable[Record]) -> list[Record]:
-    """Return the claims with those that are not compared after the judged ones, and those that are not run last."""
-    return sorted(records, key=lambda record: ("", *UNJUDGED).index(record.verdict if record.verdict in UNJUDGED else ""))
+    """Return the claims with those that are not tested last."""
+    return sorted(records, key=lambda record: not record.tested)
 
 
 def claimed_by(records: Iterable[Record], by: str) -> list[Record]:
     """Return the verdicts on claims of `PAPER`, or on our own questions (`US`)."""
     return [record for record in records if record.by == by]
-
-
-def count_tests(records: Iterable[Record]) -> tuple[int, int, int]:
-    """Return how many differences were tested against zero, how many are significant, and how many after correction."""
-    tests = distinct_tests(records)
-    return len(tests), sum(p < LEVEL for p in tests.values()), sum(p <= LEVEL for p in holm(tests).values())
 
 
 def distinct_tests(records: Iterable[Record]) -> dict[tuple, float]:
@@ -174,33 +142,34 @@ def count_registered(records: Iterable[Record]) -> int:
 def multiple_testing_note(records: Sequence[Record]) -> str:
     """Return a sentence on multiple testing; empty if no difference was tested.
 
-    It holds the number of tests, of significant ones, and of these after correction; the registered claims; and the undecided
-    ones, with how many had enough seeds to detect a difference of the reported size.
+    It holds the number of tests, of significant ones, and of these after correction; the registered claims; and the open ones,
+    with how many had enough seeds to detect a difference of the reported size.
     """
-    tested, decided, left = count_tests(records)
+    tested = {record.test: record for record in records if record.p_holm is not None}.values()
     if not tested:
         return ""
     registered = count_registered(record for record in records if record.p is not None)
-    unsure = [record for record in records if record.verdict == Status.UNDECIDED and record.seeds_needed]
+    unsure = [record for record in records if record.verdict == Status.OPEN and record.seeds_needed]
     enough = sum((record.seeds_needed or 0) <= (record.seeds or 0) for record in unsure)
+    decided, left = (sum(getattr(record, p) <= LEVEL for record in tested) for p in ("p", "p_holm"))
     parts = [
-        f"Differences over seeds tested against zero: {tested}",
-        f"intervals that exclude zero: {decided} (expected by chance alone: at most {LEVEL * tested:.1f})",
+        f"Differences over seeds tested against zero: {len(tested)}",
+        f"intervals that exclude zero: {decided} (expected by chance alone: at most {LEVEL * len(tested):.1f})",
         f"of these significant after correction for the number of tests (Holm, {100 * LEVEL:g} %): {left}",
         f"claims on them registered before their first run: {registered}",
     ]
     powered = f"of these with enough seeds to detect a difference of that size in {100 * POWER:.0f} % of tries: {enough}"
-    parts += [f"undecided differences whose size the paper reports: {len(unsure)}", powered] if unsure else []
+    parts += [f"open differences whose size the paper reports: {len(unsure)}", powered] if unsure else []
     return "; ".join(parts)
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Return e.g. "2 reproduced, 1 partly"."""
+    """Return e.g. "2 supported, 1 open"."""
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "no verdicts"
 
 
 def summary(records: Sequence[Record]) -> str:
-    """Return e.g. "2 reproduced, 1 partly; asked by us: 1 undecided"."""
+    """Return e.g. "2 supported, 1 open; asked by us: 1 open"."""
     published, own = (tally(claimed_by(records, by)) for by in (PAPER, US))
     counts = [format_counts(published)] if published or not own else []
     return "; ".join([*counts, *([f"asked by us: {format_counts(own)}"] if own else [])])
