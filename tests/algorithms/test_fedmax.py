@@ -109,7 +109,7 @@ def test_divergences_of_two_experiments_by_hand():
         return Results(note, [row | {"seed": str(seed)} for seed in range(3) for row in values])
 
     verdict = decide("c", claim, studied(2, 4, 90), "test_accuracy", others=[studied(1, 3, 0)])
-    assert verdict.our_value == "1.5 (1.5 to 1.5) times (n = 3)" and verdict.status == "reproduced"
+    assert verdict.our_value == "1.5 (1.5 to 1.5) times (n = 3)" and verdict.status == "supported"
 
 
 def test_divergences_of_activations_by_hand():
@@ -124,15 +124,15 @@ def test_divergences_of_activations_by_hand():
         return decide("c", claim, Results(made(curves).note, rows), "test_accuracy")
 
     unsure = verdict({"FedMAX": {0: [2, 4], 1: [5]}, "FedAvg": {0: [1, 7], 1: [4, 4]}})
-    assert (unsure.status, unsure.our_value) == ("undecided", "0.968 (0.0377 to 24.9) times (n = 2)")
+    assert (unsure.status, unsure.our_value) == ("open", "0.968 (0.0377 to 24.9) times (n = 2)")
     sure = verdict({"FedMAX": {0: [3], 1: [3], 2: [3]}, "FedAvg": {0: [4], 1: [4], 2: [5]}})
-    assert (sure.status, sure.reasons[0].kind) == ("reproduced", ReasonKind.AS_CLAIMED)
+    assert (sure.status, sure.reasons[0].kind) == ("supported", ReasonKind.AS_CLAIMED)
     assert sure.ours.mean == pytest.approx((2 * math.log(0.75) + math.log(0.6)) / 3)
     turned = verdict({"FedMAX": {0: [4], 1: [4], 2: [4.5]}, "FedAvg": {0: [3], 1: [3], 2: [3]}})
-    assert (turned.status, turned.reasons[0].kind) == ("not reproduced", ReasonKind.OPPOSITE)
+    assert (turned.status, turned.reasons[0].kind) == ("contradicted", ReasonKind.OPPOSITE)
     alone = verdict({"FedMAX": {0: [3]}, "FedAvg": {0: [4], 1: [4]}})
-    assert (alone.status, alone.reasons[0].kind) == ("not compared", ReasonKind.UNPAIRED)
+    assert (alone.status, alone.reasons[0].kind) == ("not tested", ReasonKind.UNPAIRED)
     dead = verdict({"FedMAX": {0: [3], 1: [3, 1e-17, 0]}, "FedAvg": {0: [4], 1: [4]}})
-    assert (dead.status, dead.reasons[0].kind) == ("not compared", ReasonKind.DEAD)
+    assert (dead.status, dead.reasons[0].kind) == ("not tested", ReasonKind.DEAD)
     nearly = verdict({"FedMAX": {0: [3], 1: [3, 1e-17]}, "FedAvg": {0: [4], 1: [4]}})
     assert nearly.ours.mean == pytest.approx((math.log(0.75) + math.log(0.375)) / 2)

@@ -109,7 +109,7 @@ def test_text_can_be_read(visit, name, scheme):
     )
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert page.evaluate(PALE) == []
-    page.get_by_role("button", name="not run").first.click()
+    page.get_by_role("button", name="not tested").first.click()
     assert page.evaluate(PALE) == []
 
 
@@ -172,14 +172,14 @@ def test_the_address_holds_the_filter(visit):
     page.get_by_label("Find a claim").fill("claim 1")
     counted = page.locator("#the-filter button b").all_inner_texts()
     assert sum(map(int, counted[:-2])) == sum(map(int, counted[-2:])) == page.locator(SHOWN).count() < 65
-    page.get_by_role("button", name="not run").click()
+    page.get_by_role("button", name="not tested").click()
     page.get_by_role("button", name="by the paper").click()
     shown = page.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.id)")
-    assert shown and "q=claim+1&verdict=not+run&by=the+paper#the-filter" in page.url
+    assert shown and "q=claim+1&verdict=not+tested&by=the+paper#the-filter" in page.url
     again = visit(page.url.rsplit("/paper/", 1)[1])
     assert again.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.id)") == shown
     page.get_by_role("button", name="by the paper").click()
-    page.get_by_role("button", name="not run").click()
+    page.get_by_role("button", name="not tested").click()
     page.get_by_label("Find a claim").fill("")
     assert page.url.endswith("fedmmd/index.html")
 

@@ -118,7 +118,7 @@ def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made, label):
             assert "Not shown" in told or bool(names & lacking) == (label in told.partition("Not finished")[2]), key
         for verdict in decide_all(paper, shown):
             asked = verdict.claim.experiment in lacking and label in verdict.claim.quantity.labels
-            assert not asked or verdict.status == "not run" and label in verdict.why, verdict.key
+            assert not asked or verdict.status == "not tested" and label in verdict.why, verdict.key
 
 
 def test_every_kept_result_names_the_commit_whose_code_it_is_of():

@@ -39,14 +39,14 @@ def claim(key: str, verdict: str, **changes) -> Record:
 @pytest.fixture
 def reports(tmp_path) -> Path:
     records = {
-        "paper": [claim("a", "not reproduced"), claim("b", "not run")],
+        "paper": [claim("a", "contradicted"), claim("b", "not tested")],
         "small": [
-            claim("a", "undecided"),
-            claim("b", "direction agrees", panels=8),
-            claim("c", "not compared"),
-            claim("d", "undecided", headline=""),
-            claim("e", "not run", headline="FedY"),
-            claim("f", "holds", unit="%", p_holm=0.06, mean=0.03),
+            claim("a", "open"),
+            claim("b", "supported", panels=8),
+            claim("c", "not tested"),
+            claim("d", "open", headline=""),
+            claim("e", "not tested", headline="FedY"),
+            claim("f", "supported", unit="%", p_holm=0.06, mean=0.03),
         ],
     }
     for scale, verdicts in records.items():
@@ -58,9 +58,9 @@ def reports(tmp_path) -> Path:
 
 def test_every_headline_has_an_answer_or_says_that_it_is_not_run(reports):
     found = findings.main_claims(findings.collect_records(reports, ["p"], ["paper", "small"]))
-    assert [(one.key, one.scale, one.answer) for one in found] == [
-        ("a", "paper", "no"), ("a", "small", "not shown"), ("b", "small", "yes"), ("c", "small", "not compared"),
-        ("e", "small", "not run"), ("f", "small", "yes"),
+    assert [(one.key, one.scale, one.verdict) for one in found] == [
+        ("a", "paper", "contradicted"), ("a", "small", "open"), ("b", "small", "supported"), ("c", "small", "not tested"),
+        ("e", "small", "not tested"), ("f", "small", "supported"),
     ]  # fmt: skip
     assert [one.is_difference for one in found] == [True] * 5 + [False]
 
@@ -73,10 +73,10 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
     first = write()
     assert write() == first
     page = first["index.html"].decode()
-    assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page and "not run yet" in page
+    assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page and "runs are not finished" in page
     assert (
         "absent" not in page
-        and page.count("<tr class=") == 6
+        and page.count('<tr>\n<th scope="row"><strong>') == 6
         and "5 claims of the abstracts" in page
         and "Answers so far: 4, of which 0" in page
     )
@@ -96,7 +96,7 @@ def test_the_committed_page_follows_from_the_verdicts(tmp_path):
     there = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
     assert page == re.sub(r'<a href="../docs/\w+.md">what the paper leaves open</a>, ', "", there)
     assert [name for name, spec in own.papers.items() if spec.is_tuned] == ["arena"]
-    assert page.count("Yes, for these tuned values") == 1 and "do not cover the choice of the tuned values" in page
+    assert page.count("Supported, for these tuned values") == 1 and "do not cover the choice of the tuned values" in page
     assert (tmp_path / "findings.svg").read_bytes() == (ROOT / "reports" / "findings.svg").read_bytes()
     for scale, paper, key in re.findall(r'href="(\w+)/(\w+)/index.html#claim-([\w-]+)"', there):
         assert f'id="claim-{key}"' in (ROOT / "reports" / scale / paper / "index.html").read_text(encoding="utf-8")

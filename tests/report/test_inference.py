@@ -7,14 +7,13 @@ import pytest
 from scipy import stats
 
 from fedrepro.report import inference
-from fedrepro.report.statistics import Estimate, estimate, holm
+from fedrepro.report.statistics import estimate, holm
 
 
 def test_over_panels_a_seed_counts_once():
     """Seeds 0 and 1 are those of both panels: their means are 1.5 and 3.5 points."""
     found = inference.over_panels([{0: 0.02, 1: 0.04, 2: 0.06}, {1: 0.03, 0: 0.01}])
     assert (found.mean, found.n) == (pytest.approx(0.025), 2)
-    assert found.standard_error == pytest.approx(0.01)
     assert found.half_width == pytest.approx(stats.t.ppf(0.975, 1) * 0.01)
 
 
@@ -27,43 +26,11 @@ def test_intervals_hold_the_mean_of_panels_that_depend_on_each_other():
     assert inside / 4000 == pytest.approx(0.95, abs=0.012)  # 3.5 standard errors
 
 
-def test_equivalence_is_two_one_sided_tests():
-    values = [0.0004, -0.0002, 0.0001, 0.0003]
-    found = estimate(values)
-    edge = max(
-        stats.ttest_1samp(values, -0.001, alternative="greater").pvalue,
-        stats.ttest_1samp(values, 0.001, alternative="less").pvalue,
-    )
-    assert edge < 0.05 and inference.is_equivalent(found, 0.001)
-    reach = abs(found.mean) + stats.t.ppf(0.95, 3) * found.standard_error
-    assert inference.is_equivalent(found, reach) and not inference.is_equivalent(found, reach - 1e-6)
-    assert not inference.is_equivalent(Estimate(0.0, None, 1), 1.0)
-
-
-def test_one_more_run_lies_in_the_prediction_interval():
-    draw = np.random.default_rng(3)
-    inside = 0
-    for _ in range(4000):
-        found, new = estimate(list(draw.normal(0, 1, 4))), draw.normal()
-        inside += abs(found.mean - new) <= inference.prediction_half_width(found)
-    assert inside / 4000 == pytest.approx(0.95, abs=0.012)
-    assert inference.prediction_half_width(Estimate(1.0, None, 1)) is None
-
-
-def test_welch_against_scipy():
-    ours = estimate([0.61, 0.64, 0.66])
-    half = inference.welch_half_width(ours, 0.02, 5)
-    edge = stats.ttest_ind_from_stats(
-        half, ours.std, 3, 0.0, 0.02, 5, equal_var=False
-    )  # a difference as large as the half width
-    assert edge.pvalue == pytest.approx(0.05)
-
-
 def test_the_tolerance_of_a_replication_by_hand():
     """With three seeds S^2 is exponential, so that P(|D| + k S <= T) has a closed form: by parts, 2 Phi(T / d) - 1 less
     2 k / d times the integral of exp(-s^2) phi((T - k s) / d) up to T / k, in which the square is completed."""
     assert inference.replication_tolerance(5, 1) == pytest.approx(1.959964 * 1.2**0.5)  # a single seed has no interval
-    spread, reach, tolerance = (1 / 5 + 1 / 3) ** 0.5, 2.919986 / 3**0.5, inference.replication_tolerance(5, 3)
+    spread, reach, tolerance = (1 / 5 + 1 / 3) ** 0.5, 4.302653 / 3**0.5, inference.replication_tolerance(5, 3)
     width, ratio = (1 + reach**2 / (2 * spread**2)) ** -0.5, reach * tolerance / (2 * spread**2)
     middle = ratio * width**2
     gauss = math.exp(ratio * middle - tolerance**2 / (2 * spread**2)) * width / 2**0.5
@@ -76,7 +43,8 @@ def test_an_exact_replication_meets_its_tolerance_in_nineteen_of_twenty_tries(ru
     draw = np.random.default_rng(74)
     tries, tolerance = 4000, inference.replication_tolerance(runs, seeds)
     reported, ours = draw.normal(0, 1, (tries, runs)).mean(1), draw.normal(0, 1, (tries, seeds))
-    met = [inference.is_equivalent(estimate(list(own)), tolerance, mean) for own, mean in zip(ours, reported, strict=True)]
+    found = [estimate(list(own)) for own in ours]
+    met = [abs(one.mean - mean) + one.half_width <= tolerance for one, mean in zip(found, reported, strict=True)]
     assert sum(met) / tries == pytest.approx(0.95, abs=0.0103)  # three standard errors
 
 

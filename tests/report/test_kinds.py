@@ -784,7 +784,7 @@ def test_a_loss_is_shown_in_nats_and_falls_to_its_target():
     high = Results(found.note, [row | {"test_loss": str(0.385 + float(row["test_loss"]))} for row in found.rows])  # 0.5 at best
     assert (
         decide("k", claims.parse_claim(claim | {"quantity": never, "reported": "never"}, "t"), high, "test_loss").status
-        == "reproduced"
+        == "supported"
     )
 
 

@@ -220,19 +220,19 @@ def of_seeds(conv: list, none: list, compare: str = "full") -> Results:
 
 
 @pytest.mark.parametrize(("cell", "conv", "none", "reported", "status"), [
-    (EPOCHS, [[1, 2]], [[4, 4]], 2, "undecided"),  # 1.5 of one seed
-    (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "reproduced"),
-    (EPOCHS, [[1, None]], [[4, 4]], 2, "undecided"),
-    (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "not reproduced"),
-    (SAVED, [[1, 1]], [[4, 4]], 0.5, "undecided"),  # 75 % of one seed
-    (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "reproduced"),
-    (SAVED, [[1, 1], [2, 2]], [[2, 2], [4, 4]], 0.5, "reproduced"),  # in pairs
-    (SAVED, [[4, 4]] * 2, [[2, 2]] * 2, 0.75, "not reproduced"),  # the other direction
-    (SAVED, [[1, 1]] * 2, [[None, 4]] * 2, 0.75, "partly"),
-    (SAVED, [[1, 1]], [[None, 4]], 0.75, "undecided"),
-    (SAVED, [[None, 1]], [[None, 4]], 0.75, "undecided"),
-    (SAVED, [[1, 1]], [[0, 0]], 0.75, "not compared"),  # those of None need no training
-    (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not compared"),  # no seed 1 of None
+    (EPOCHS, [[1, 2]], [[4, 4]], 2, "open"),  # 1.5 of one seed
+    (EPOCHS, [[1, 2], [2, 1]], [[4, 4]] * 2, 2, "supported"),
+    (EPOCHS, [[1, None]], [[4, 4]], 2, "open"),
+    (EPOCHS, [[None, None]] * 2, [[4, 4]] * 2, 2, "contradicted"),
+    (SAVED, [[1, 1]], [[4, 4]], 0.5, "open"),  # 75 % of one seed
+    (SAVED, [[1, 1]] * 2, [[4, 4]] * 2, 0.75, "supported"),
+    (SAVED, [[1, 1], [2, 2]], [[2, 2], [4, 4]], 0.5, "supported"),  # in pairs
+    (SAVED, [[4, 4]] * 2, [[2, 2]] * 2, 0.75, "contradicted"),  # the other direction
+    (SAVED, [[1, 1]] * 2, [[None, 4]] * 2, 0.75, "open"),
+    (SAVED, [[1, 1]], [[None, 4]], 0.75, "open"),
+    (SAVED, [[None, 1]], [[None, 4]], 0.75, "open"),
+    (SAVED, [[1, 1]], [[0, 0]], 0.75, "not tested"),  # those of None need no training
+    (SAVED, [[1, 1]] * 2, [[4, 4]], 0.75, "not tested"),  # no seed 1 of None
 ])  # fmt: skip
 def test_verdicts(cell, conv, none, reported, status):
     values = {"text": "t", "source": "s", "experiment": "fig", "quantity": cell, "reported": reported}
@@ -244,9 +244,7 @@ def test_only_the_direction_at_a_smaller_scale():
     values = {"text": "t", "source": "s", "experiment": "fig", "reported": 0.3, "tolerance": 0.1}
     saved, epochs = (claims.parse_claim(values | {"quantity": cell}, "t") for cell in (SAVED, EPOCHS))
     found = of_seeds([[1, 1]] * 2, [[4, 4]] * 2, "direction")
-    assert decide("key", saved, found, "test_accuracy").status == "direction agrees"
-    assert decide("key", epochs, found, "test_accuracy").status == "not compared"
-    assert (
-        decide("key", saved, results_of({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no")), "test_accuracy").status
-        == "not run"
-    )
+    assert decide("key", saved, found, "test_accuracy").status == "supported"
+    assert decide("key", epochs, found, "test_accuracy").status == "not tested"
+    left_out = results_of({}, skipped=MissingReason(MissingKind.LEFT_OUT, "no"))
+    assert decide("key", saved, left_out, "test_accuracy").why == "no"

@@ -124,7 +124,9 @@ def verdicts(options: argparse.Namespace) -> int:
         for scale in [options.scale] if options.scale else compared:
             folder = Path("reports", scale, paper)
             if (folder / "tables" / "verdicts.json").exists():
-                text = describe_claims(papers[paper].title, folder, main=not options.paper, stream=sys.stdout)
+                only = ", directions only" if params.scales[scale].compare == "direction" else ""
+                title = f"{papers[paper].title}, scale {scale}{only}"
+                text = describe_claims(title, folder, main=not options.paper, stream=sys.stdout)
                 sys.stdout.write(f"{text}\n")
                 shown += 1
     if not shown:

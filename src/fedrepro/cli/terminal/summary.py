@@ -46,7 +46,7 @@ def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str
     `main`: only the main claims. Verdicts are coloured if the stream is a terminal.
     """
     records = summary.read_verdicts(folder)
-    lines = [painted(f"{title}, scale {folder.parent.name}", "bold", stream), f"  {_describe_verdicts(folder)}"]
+    lines = [painted(title, "bold", stream), f"  {_describe_verdicts(folder)}"]
     shown = [record for record in records if record.headline or (record.tested and not main)]
     for one in sorted(shown, key=lambda record: not record.headline):
         ours = f", ours {one.ours}" if one.tested else ""
