@@ -78,11 +78,12 @@ def curves(paper: str, experiment: str, scale: str = "paper", reports: Path | st
 
 
 def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None) -> pandas.DataFrame:
-    """Return one row per claim of a paper: the paper's statement, our number, the verdict and its reasons.
+    """Return one row per claim of a paper: the paper's statement, our number, the verdict (supported, contradicted, open or not
+    tested), whether an open one has a `lean` (for or against), and the reasons.
 
     Numeric columns (0..1, nats or rounds): `mean` over `seeds` and the `half_width` of its 95 % interval; `p` of the hypothesis
-    of no difference (the larger one, if a claim consists of two differences); `p_holm`, corrected over all claims of the paper
-    at the scale; `reported_number`; and `seeds_needed` to detect so large a difference.
+    of no difference (the larger one, if a claim consists of two differences); `p_holm`, corrected over the paper's
+    headlines at the scale or over its other claims; `reported_number`; and `seeds_needed` to detect so large a difference.
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """
