@@ -777,7 +777,7 @@ def test_the_note_on_many_tests_counts_each_test_once():
     assert not summary.multiple_testing_note(records[4:])
 
 
-def test_an_undecided_difference_says_how_many_seeds_would_show_it():
+def test_an_open_difference_says_how_many_seeds_would_show_it():
     """Savings of 50 and 10 %, s.d. 0.283: 50 % is 1.77 deviations, which takes 5 seeds, 5 % takes 254; 0.004 % over 1000.
     Of ten seeds, half of them with 50 % and half with -10 %, the s.d. is 0.316: 50 % would have shown."""
     for compare in ("full", "direction"):

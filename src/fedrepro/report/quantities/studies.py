@@ -224,7 +224,7 @@ class Divergence(Quantity):
     The study `activations` has the divergence of each device from the mean over devices. The study `same_class` has a number
     for each round, `kl` or `ratio`, which is a logarithm already: its mean over rounds is that of a geometric mean.
 
-    Two kinds of failed networks are not compared, since their activations hardly differ: a dead one, whose activations are
+    Two kinds of failed networks are not tested, since their activations hardly differ: a dead one, whose activations are
     equal, and one that predicts a single class. The latter has the same accuracy in the last rounds of all seeds of `learned`,
     the experiment that measures the accuracies.
     """
