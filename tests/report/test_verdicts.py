@@ -773,7 +773,7 @@ def test_the_note_on_many_tests_counts_each_test_once():
     ps = [(0.01, 0.04), (0.04, 0.08), (0.03, 0.09), (0.2, 0.2), (None, None)]
     records = [record(p=p, p_holm=after, mean=place, half_width=1.0, seeds=3) for place, (p, after) in enumerate(ps)]
     note = summary.multiple_testing_note([*records, *records[:1]])
-    assert [int(number) for number in re.findall(r"(?:zero|%\)): (\d+)", note)] == [4, 3, 1] and "at most 0.2" in note
+    assert [int(number) for number in re.findall(r"(?:zero|Holm\)): (\d+)", note)] == [4, 3, 1] and "at most 0.2" in note
     assert not summary.multiple_testing_note(records[4:])
 
 

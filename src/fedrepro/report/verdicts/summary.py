@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fedrepro.core.files import read_records
 from fedrepro.report.numbers import POINTS
-from fedrepro.report.statistics import POWER
 from fedrepro.report.verdicts.rules import Status
 
 VERDICTS = "verdicts"  # the name of the table of verdicts that every paper has
@@ -139,28 +138,17 @@ def count_registered(records: Iterable[Record]) -> int:
     return sum(record.registered.startswith(REGISTERED_IN) for record in records)
 
 
-def multiple_testing_note(records: Sequence[Record]) -> str:
-    """Return a sentence on multiple testing; empty if no difference was tested.
-
-    It holds the number of tests, of significant ones, and of these after correction; the registered claims; and the open ones,
-    with how many had enough seeds to detect a difference of the reported size.
-    """
+def multiple_testing_note(records: Iterable[Record]) -> str:
+    """Return a sentence on multiple testing: the number of tests, of significant ones, and of these after correction; empty if
+    no difference was tested."""
     tested = {record.test: record for record in records if record.p_holm is not None}.values()
+    decided, left = (sum(getattr(record, p) <= LEVEL for record in tested) for p in ("p", "p_holm"))
     if not tested:
         return ""
-    registered = count_registered(record for record in records if record.p is not None)
-    unsure = [record for record in records if record.verdict == Status.OPEN and record.seeds_needed]
-    enough = sum((record.seeds_needed or 0) <= (record.seeds or 0) for record in unsure)
-    decided, left = (sum(getattr(record, p) <= LEVEL for record in tested) for p in ("p", "p_holm"))
-    parts = [
-        f"Differences over seeds tested against zero: {len(tested)}",
-        f"intervals that exclude zero: {decided} (expected by chance alone: at most {LEVEL * len(tested):.1f})",
-        f"of these significant after correction for the number of tests (Holm, {100 * LEVEL:g} %): {left}",
-        f"claims on them registered before their first run: {registered}",
-    ]
-    powered = f"of these with enough seeds to detect a difference of that size in {100 * POWER:.0f} % of tries: {enough}"
-    parts += [f"open differences whose size the paper reports: {len(unsure)}", powered] if unsure else []
-    return "; ".join(parts)
+    return (
+        f"Differences over seeds tested against zero: {len(tested)}; intervals that exclude zero: {decided} (expected by "
+        f"chance alone: at most {LEVEL * len(tested):.1f}); after correction for the number of tests (Holm): {left}"
+    )
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
