@@ -25,9 +25,10 @@ from fedrepro.report.palette import SeriesStyle
 from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts.decide import decide
+from fedrepro.runs.reasons import to_note
 from support import settings
 from support.kinds import BETAS, FIGURES, FINAL, PAPER
-from support.results import arrives, ends, made, record, rows, store, unfinished
+from support.results import arrives, ends, made, record, rows, store, unfinished, waits
 
 LAYERS = ("conv1", "conv2", "conv3", "fc1", "fc2")
 ASKED = {"studies": {"tsne": {"images": 4}, "layers": {"batches": 1}}}
@@ -248,9 +249,9 @@ def test_a_legend_has_as_many_columns_as_fit(name, columns):
 def test_a_series_unfinished_in_one_panel_only_is_named_once():
     picture = _layout.new_figure(6, 4)
     panels = picture.subplots(1, 2)
-    for panel, there, waits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
+    for panel, there, awaits in zip(panels, ("FedAvg", "FedProx"), ("FedMA", "FedAvg"), strict=True):
         panel.plot([0, 1], label=there)
-        panel.plot([], [], label=waits + UNFINISHED_SUFFIX, gid=waits)
+        panel.plot([], [], label=awaits + UNFINISHED_SUFFIX, gid=awaits)
     panel.plot([0, 1], label="FedProx" + UNFINISHED_SUFFIX)  # a series may be called so
     _layout.add_legend(picture, 2)
     [legend] = picture.legends
@@ -308,6 +309,22 @@ def test_heat_maps_print_numbers_and_names_only_if_they_fit(clients, classes, te
     assert names == ([f"class {n}" for n in range(classes)] if classes <= 12 else [str(n) for n in range(0, 100, 10)])
     for box in (axes.get_tightbbox(), bar.get_tightbbox()):
         assert box.x0 >= -1 and box.x1 <= picture.bbox.x1 + 1 and box.y0 >= -1 and box.y1 <= picture.bbox.y1 + 1
+
+
+def test_levels_are_the_final_values_of_another_experiment(paper, results):
+    """Two seeds of pooled training end at 90 and 94 %; a figure computes what it shows once for all its files."""
+    figure = paper.figures["trained"].model_copy(update={"levels": ExperimentRef(experiment="second")})
+    shown = paper.model_copy(update={"figures": {"trained": figure}})
+    pooled = made({"pooled": {0: ends(0.90), 1: ends(0.94)}})
+    found = spec.paper_data(shown, dict(results) | {"second": pooled}, {})
+    axes = _layout.compose(figure, found).axes[0]
+    [level] = [line for line in axes.lines if line.get_label() == "pooled"]
+    assert level.get_ydata() == [pytest.approx(92)] * 2 and axes.get_ylim()[1] > 92
+    assert figure.csv_rows(found)[-1][:3] == ["pooled", "end", "92"] and figure.data(found) is figure.data(found)
+    assert "Horizontal line: pooled at the end, 2 seeds." in figure.caption(found)
+    assert figure.sources({}) == ["first", "second"]
+    without = spec.paper_data(shown, dict(results) | {"second": Results(pooled.note | to_note(waits(1, 2)), [])}, {})
+    assert "Horizontal line" not in figure.caption(without) and _layout.compose(figure, without).axes
 
 
 def _changed(paper: spec.Paper, key: str) -> spec.Paper:

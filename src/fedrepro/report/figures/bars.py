@@ -93,6 +93,7 @@ class QuantityFigure(base.PanelsFigure):
         no_target = MissingReason(MissingKind.NO_TARGET) if self.needs_target and view.target is None else None
         return view.missing_reason or no_target
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> list[list[Measured]]:
         """Return the quantity of each series of each panel that is shown."""
         return [[self._measured(view, label) for label in view.results.labels] for view in self.available(evidence)]
@@ -324,6 +325,7 @@ class NewClients(base.Figure):
     def views(self, evidence: PaperData) -> list[ExperimentView]:
         return [ExperimentView(self.experiment, DisplayOptions(), evidence.study(self.experiment, NEWCOMERS))]
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> tuple[Results, dict[str, Arrivals]]:
         """Return the results and the new clients of each series."""
         results = self.first_results(evidence)

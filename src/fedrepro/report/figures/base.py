@@ -4,9 +4,10 @@ A kind computes what it shows in `data`, which axes, CSV file and caption read. 
 import matplotlib, so that planning needs none; `_layout.py` creates axes, legends and files.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fedrepro.config.types import Frozen
 from fedrepro.core.formatting import count
@@ -19,6 +20,7 @@ from fedrepro.runs.reasons import MissingReason
 
 ALL_SCALES = "all"  # key of a remark for every scale
 SPREAD_COLUMNS = ("mean", "half_width", "seeds")
+F, T = TypeVar("F"), TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,18 @@ class FigurePanel:
     title: str
     draw: Callable[[Any], None]
     missing_reason: MissingReason | None = None
+
+
+def computed_once(compute: Callable[[F, PaperData], T]) -> Callable[[F, PaperData], T]:
+    """Make a figure's `data` compute what it shows once for the same evidence."""
+
+    @functools.wraps(compute)
+    def data(figure: F, evidence: PaperData) -> T:
+        if id(figure) not in evidence.shown:
+            evidence.shown[id(figure)] = figure, compute(figure, evidence)  # holding the figure keeps its id from another
+        return evidence.shown[id(figure)][1]
+
+    return data
 
 
 class Figure(Frozen):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from fedrepro.config.types import Count
+from fedrepro.core.formatting import count
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import (
     PAPER_COLOUR,
@@ -37,6 +38,7 @@ THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper'
 WIDE = 0.5  # of the axis: bands that are wider are not drawn
 MANY = 12  # series; of more, the bands are not drawn, and only the best have colours
 BEST = 4  # of many series: those with colours, besides the first
+LEVEL_DASHES = ((0, (1, 1)), (0, (6, 2)))  # of horizontal lines
 MARGIN = 0.02  # of the rounds: space for the last marker
 Share = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
@@ -65,6 +67,7 @@ class CurvesData:
     labels_by_curve: Mapping[str, list[str]]  # key -> our series that it belongs to
     ends: Mapping[str, float]  # what the paper reports for the end of a run, unless its curves are drawn
     target: float | None
+    levels: Mapping[str, list[float]]  # name -> final values of the seeds, in the units of the axes
 
     @property
     def paper_is_drawn(self) -> bool:
@@ -79,13 +82,15 @@ class CurvesData:
 class Curves(base.Figure, ExperimentRef):
     """Learning curves of one experiment. By scale: `shown`, the part of the vertical axis that is drawn (default: all);
     `smooth`, the number of measured rounds that a line averages (default: 1). `over`: rounds, or the local epochs of all rounds
-    so far. `baseline`: the series that is subtracted from the others. `needs`: the series without which nothing is shown."""
+    so far. `baseline`: the series that is subtracted from the others. `needs`: the series without which nothing is shown.
+    `levels`: an experiment whose final values are horizontal lines, e.g. of pooled or local-only training."""
 
     over: Literal["rounds", "epochs"] = "rounds"
     shown: dict[str, tuple[Share, Share]] = {}
     smooth: dict[str, Count] = {}
     baseline: str | None = None
     needs: tuple[str, ...] = ()
+    levels: ExperimentRef | None = None
 
     @property
     def alt_text(self) -> str:
@@ -94,7 +99,7 @@ class Curves(base.Figure, ExperimentRef):
         return "accuracy over rounds of communication, one line per method"
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [self.experiment]
+        return [self.experiment, *([self.levels.experiment] if self.levels else [])]
 
     def check(self, checker: ReferenceChecker) -> None:
         display = checker.check_ref(self)
@@ -104,6 +109,8 @@ class Curves(base.Figure, ExperimentRef):
         checker.at("smooth").check_names("scale", self.smooth, checker.scales)
         checker.at("baseline").check_experiment(self.experiment, [self.baseline])
         checker.at("needs").check_experiment(self.experiment, self.needs)
+        if self.levels:
+            checker.at("levels").check_ref(self.levels)
 
     def views(self, evidence: PaperData) -> list[ExperimentView]:
         return [evidence.panel(self)]
@@ -115,6 +122,7 @@ class Curves(base.Figure, ExperimentRef):
     def first_results(self, evidence: PaperData) -> Any:
         return evidence.panel(self).results
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> CurvesData:
         """Return what axes, CSV file and caption show."""
         view = evidence.panel(self)
@@ -136,7 +144,18 @@ class Curves(base.Figure, ExperimentRef):
         if results.compare == "none" or (view.comparable and reported):
             values = {}
         values = {label: values[label] for label, line in lines.items() if label in values and line.seeds}
-        return CurvesData(view, window, lines, grey, wide, reported, labels_by_curve, values, target)
+        return CurvesData(view, window, lines, grey, wide, reported, labels_by_curve, values, target, self._levels(evidence))
+
+    def _levels(self, evidence: PaperData) -> dict[str, list[float]]:
+        view = evidence.panel(self.levels) if self.levels else None
+        if not view or view.missing_reason:
+            return {}
+        curves = {label: view.curves(label) for label in view.results.labels}
+        return {
+            label: [display_factor(view.measure) * seed[-1][1] for seed in found.values()]
+            for label, found in curves.items()
+            if found
+        }
 
     def _line(self, view: ExperimentView, label: str, window: int) -> Line:
         """Return a series' numbers, or their differences from those of the baseline with the same seed."""
@@ -185,6 +204,8 @@ class Curves(base.Figure, ExperimentRef):
                 axes.plot([], [], **options, label=label + UNFINISHED_SUFFIX, gid=label)
         if data.paper_is_drawn:
             _draw_paper_curves(axes, data, styles)
+        for (label, values), dashes in zip(data.levels.items(), LEVEL_DASHES, strict=False):
+            axes.axhline(statistics.fmean(values), color="0.3", linewidth=0.8, linestyle=dashes, label=label, zorder=1.2)
         self._draw_frame(axes, data)
         if data.ends:
             unit = difference_unit_name(view.measure) if self.baseline else measure_unit_name(view.measure)
@@ -217,7 +238,7 @@ class Curves(base.Figure, ExperimentRef):
         rows: list[list] = [["series", self.over.removesuffix("s"), *base.SPREAD_COLUMNS]]
         for label, line in self.data(evidence).lines.items():
             rows += [[label, x, *base.csv_spread(values)] for x, values in line.values.items()]
-        return rows
+        return [*rows, *([label, "end", *base.csv_spread(values)] for label, values in self.data(evidence).levels.items())]
 
     def explanations(self, evidence: PaperData) -> list[str]:
         data = self.data(evidence)
@@ -236,6 +257,10 @@ class Curves(base.Figure, ExperimentRef):
         if window > 1:
             rounds = f"{window} rounds" if step == 1 else f"{window} measured rounds"
             sentences.append(f"Lines and bands show means over the last {rounds}, faint lines single rounds.")
+        for label, values in data.levels.items():
+            sentences.append(
+                f"Horizontal line: {label} at the end, {count(len(values), 'seed')}{_other_measure(self, evidence)}."
+            )
         sentences += base.diverged_sentences(results)
         sentences += base.emphasis_sentence(evidence, [results], "Heavier")
         sentences += _paper_sentences(evidence, data)
@@ -252,6 +277,12 @@ class Curves(base.Figure, ExperimentRef):
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         sentences += base.training_sentences([results], f" in {' and '.join(how)}")
         return [*sentences, base.data_sentence([results])]
+
+
+def _other_measure(figure: Curves, evidence: PaperData) -> str:
+    """Return the measure of horizontal lines as a phrase if it is not that of the curves."""
+    measures = [evidence.panel(ref).measure.title for ref in (figure, figure.levels) if ref]
+    return f", in another measure: {measures[-1]}" if len(set(measures)) > 1 else ""
 
 
 def _difference(curve: Curve, other: Curve) -> Curve:

@@ -23,6 +23,7 @@ class MeanRanks(base.PanelsFigure):
     alt_text: ClassVar = "mean ranks of methods"
     height: ClassVar = 3.4
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> ranking.Ranking:
         return ranking.rank_series(self.available(evidence), self.last)
 

@@ -58,6 +58,7 @@ class StudyFigure(base.Figure):
     def why_missing(self, view: ExperimentView) -> MissingReason | None:
         return view.results.series_missing_reason(self.series)
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> dict[str, list[Row]]:
         """Return the rows that are shown of each series that has any. Raises UserError if a column is missing."""
         results = self.first_results(evidence)
@@ -272,6 +273,7 @@ class Lines(base.Figure):
         named = {key: DisplayOptions(name=name) for key, name in self.names.items()}
         return [ExperimentView(key, shown, evidence.study(key, self.of), evidence.results) for key, shown in named.items()]
 
+    @base.computed_once
     def data(self, evidence: PaperData) -> list[StudyLine]:
         """Return the lines of all experiments that have results."""
         lines: list[StudyLine] = []

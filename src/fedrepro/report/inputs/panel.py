@@ -162,6 +162,9 @@ class PaperData:
     curves_from: str = ""  # where the digitised curves were read
     ends: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # that the paper reports, by experiment and series
     savings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # shares of the baseline's rounds, in the same way
+    shown: dict[int, tuple[Any, Any]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )  # what figures computed, by id
 
     def paper_ends(self, ref: ExperimentRef) -> dict[str, float]:
         """Return series -> the value that the paper reports for the end of a run, printed or as the end of its curve."""
