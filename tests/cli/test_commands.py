@@ -37,6 +37,13 @@ def refused(capsys, *arguments: str) -> str:
     return output[output.index("error: ") + 7 :].strip()
 
 
+def test_a_shell_completes_every_command(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main.main(["--print-completion", "bash"])
+    script = capsys.readouterr().out
+    assert all(name in script for name, *_ in main.COMMANDS) and "--scale" in script
+
+
 @pytest.mark.parametrize(("changes", "words"), [
     ({"scale": "huge"}, ["scale: unknown scale 'huge'"]),
     ({"scael": "quick"}, ["scael: unknown key", "scale"]),

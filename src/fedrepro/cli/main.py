@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import shtab
+
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
 from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
@@ -59,6 +61,7 @@ def _output_closed() -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
     parser.add_argument("--version", action="version", version=f"fedrepro {package_version()}")
+    shtab.add_argument_to(parser, "--print-completion", help="print a shell's script that completes commands and options")
     subparsers = parser.add_subparsers(required=True)
     for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
