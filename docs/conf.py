@@ -1,4 +1,4 @@
-"""Sphinx: the docs as pages, and the reference of what Python programs call. `uv run --group docs sphinx-build docs _site/docs`."""
+"""Sphinx: the docs as pages, and a reference of what programs call. `uv run --group docs sphinx-build docs _site/docs`."""
 
 from fedrepro.core.version import package_version
 
