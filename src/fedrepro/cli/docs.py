@@ -5,10 +5,11 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import TypeAdapter
 
 from fedrepro.config import registry
@@ -23,12 +24,20 @@ from fedrepro.report.paper import Paper, artifacts_schema
 from fedrepro.report.verdicts.protocol import Protocol
 from fedrepro.report.verdicts.rules import RULES
 
-PAGE, PROTOCOLS, SCHEMAS = Path("docs/configuration.md"), Path("docs/protocols.md"), Path("workflow/schemas")
-VERDICTS = Path("docs/verdicts.md")
+PAGE, ARTIFACTS, PROTOCOLS, VERDICTS = (
+    Path(f"docs/{name}.md") for name in ("configuration", "artifacts", "protocols", "verdicts")
+)
+SCHEMAS = Path("workflow/schemas")
 INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
 # Configuration
 
 A misspelt key or an impossible value ends a command before it begins, with file, key and the valid values.
+"""
+ARTIFACTS_INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models and the papers' files; do not edit -->
+# Figures, tables and claims
+
+What `artifacts.yaml` (experiments as shown, figures, tables), `claims.yaml` and `protocols.yaml` of a paper may hold. A `kind`
+is followed by its keys, those without a default in bold, and by an example from one of the papers.
 """
 PROTOCOLS_INTRO = """<!-- written by `uv run fedrepro docs` from workflow/papers/*/protocols.yaml; do not edit -->
 # Protocols
@@ -100,7 +109,9 @@ def texts(root: Path = Path()) -> dict[Path, str]:
     files = {SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n" for name, schema in schemas.items()}
     params = read_params(root / "params.yaml")
     papers = {path.relative_to(root): text for path, text in registered.texts(params).items()}
-    return {PAGE: page(), VERDICTS: verdicts(), PROTOCOLS: protocols(spec.read_papers(params).values())} | files | papers
+    specs = list(spec.read_papers(params).values())
+    pages = {PAGE: page(), ARTIFACTS: artifacts(specs), VERDICTS: verdicts(), PROTOCOLS: protocols(specs)}
+    return pages | files | papers
 
 
 def write(root: Path = Path()) -> list[Path]:
@@ -125,6 +136,39 @@ def verdicts() -> str:
     """Return the page of what a verdict means."""
     rules = _table(("verdict", "of a claim"), [(f"*{status}*", rule) for status, rule in RULES.items()])
     return VERDICTS_PAGE.format(rules=rules, three=replication_tolerance(5, 3), five=replication_tolerance(5, 5))
+
+
+def artifacts(papers: Sequence[Paper]) -> str:
+    """Return the page of figures, tables, quantities, claims and protocols, with the shortest example of each in the papers."""
+    claims = [claim for paper in papers for claim in paper.claims.values()]
+    groups: dict[str, list[Frozen]] = {
+        "Figures": [one for paper in papers for one in paper.figures.values()],
+        "Tables": [one for paper in papers for one in paper.tables.values()],
+        "Quantities": [claim.quantity for claim in claims],
+    }
+    singles: dict[str, list[Frozen]] = {
+        "An experiment, as it is shown": [one for paper in papers for one in paper.experiments.values()],
+        "A claim": list(claims),
+        "A protocol": [one for paper in papers for one in paper.protocols.values()],
+    }
+    parts = [ARTIFACTS_INTRO]
+    for title, used in groups.items():
+        parts.append(f"## {title}\n")
+        for kind in registry.names(f"report.{title.lower()}"):
+            model = registry.find(f"report.{title.lower()}", kind)
+            parts.append(f"### `{kind}`\n\n{_described(model, [one for one in used if type(one) is model])}")
+    parts += [f"## {title}\n\n{_described(type(used[0]), used)}" for title, used in singles.items()]
+    return "\n".join(parts)
+
+
+def _described(model: type[Frozen], used: Iterable[Frozen]) -> str:
+    """Return what a model is, its keys with their defaults, and the shortest one that is used."""
+    fields = {key: field for key, field in model.model_fields.items() if key != "kind"}
+    keys = [f"**`{key}`**" if field.is_required() else f"`{key}`" for key, field in fields.items()]
+    text = f"{' '.join((inspect.getdoc(model) or '').split())}\n\nKeys: {', '.join(keys)}.\n"
+    dumped = [one.model_dump(mode="json", exclude_unset=True) for one in used]
+    examples = [yaml.safe_dump(one, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110) for one in dumped]
+    return text + (f"\n```yaml\n{min(examples, key=lambda one: (len(one), one))}```\n" if examples else "")
 
 
 def protocols(papers: Iterable[Paper]) -> str:
