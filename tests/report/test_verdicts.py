@@ -389,6 +389,20 @@ def larger(here: tuple, there: tuple, baseline: tuple = (0.8, 0.81), **changes) 
     return decide("k", claim(LARGER, reported="larger"), made(first), "test_accuracy", others=[made(other, **changes)])
 
 
+def test_one_series_in_two_experiments():
+    """0.60, 0.61, 0.60 here and 0.70, 0.70, 0.69 there: -9.33 points, s.d. 0.58, paired by seed."""
+    cell = LAST | {"series": "FedMMD", "than": "other"}
+    here, there = (made({"FedMMD": seeds(values, ends)}) for values in ((0.60, 0.61, 0.60), (0.70, 0.70, 0.69)))
+    stated = claim(cell, reported="lower")
+    found = decide("k", stated, here, "test_accuracy", others=[there])
+    assert found.our_value == "-9.33 ± 1.43 points (n = 3)" and found.p < 0.01 and whys(found) == [ReasonKind.AS_CLAIMED]
+    assert stated.sources == ["f", "other"]
+    assert whys(decide("k", claim(cell, reported="higher"), here, "test_accuracy", others=[there])) == [ReasonKind.OPPOSITE]
+    assert decide("k", claim(cell, reported=-0.09, tolerance=0.02), here, "test_accuracy", others=[there]).ours.mean < -0.09
+    with pytest.raises(UserError, match="baseline: expected a series"):
+        claim(LAST | {"series": "FedMMD"}, reported="lower")
+
+
 @pytest.mark.parametrize(("here", "there", "status", "found", "why"), [
     ((0.9, 0.91), (0.84, 0.85), SUPPORTED, "+6.00 ± 0.00 points", ReasonKind.AS_CLAIMED),  # 10, 4
     ((0.9, 0.91), (0.95, 0.96), CONTRADICTED, "-5.00 ± 0.00 points", ReasonKind.OPPOSITE),

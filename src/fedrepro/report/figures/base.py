@@ -20,7 +20,8 @@ from fedrepro.runs.reasons import MissingReason
 
 ALL_SCALES = "all"  # key of a remark for every scale
 SPREAD_COLUMNS = ("mean", "half_width", "seeds")
-F, T = TypeVar("F"), TypeVar("T")
+F = TypeVar("F")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from pydantic import model_validator
 
@@ -100,9 +100,10 @@ class Value(CurveQuantity):
 
 class Difference(Value):
     """The lead of a series: its value minus the baseline's with the same seed, each the mean of the `last` rounds or the value
-    at a `round`. A claim may report a number or a word about the sign:
+    at a `round`; without a `baseline` minus that of the same series in the experiment `than`. A claim may report a number or a
+    word about the sign:
 
-    - "higher": the lead is positive.
+    - "higher" or "lower": the lead is positive or negative.
     - "no lower", with `slack`: the lead is above -`slack` at scale paper, positive at other scales.
     - "larger", with `than`, another experiment: the lead there is smaller, and the lead here is positive.
     - "most", with `whole`, another series: the lead is more than half of that series' lead, which is positive.
@@ -110,11 +111,21 @@ class Difference(Value):
     With `also`, other experiments, the value is the mean over this experiment and those, as fixed panels of equal weight.
     """
 
-    baseline: str
+    baseline: str | None = None
     slack: Fraction | None = None
     than: str | None = None
     whole: str | None = None
     also: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_another(self) -> "Difference":
+        if not self.baseline and (not self.than or self.slack is not None or self.whole or self.also):
+            raise ValueError("baseline: expected a series; or only `than`, another experiment with the same series")
+        return self
+
+    @property
+    def contrast(self) -> bool:
+        return True
 
     @property
     def labels(self) -> list[str]:
@@ -129,18 +140,18 @@ class Difference(Value):
         if self.slack is not None:
             return {"no lower": Expected()}
         if self.reports_number:
-            return {"higher": Expected(is_lead=True)}
+            return {"higher": Expected(is_lead=True), "lower": Expected(sign=-1)}
         return {"larger" if self.than else "most": Expected()}
 
     @property
     def reports_number(self) -> bool:
-        return self.slack is None and self.than is None and self.whole is None
+        return self.slack is None and self.whole is None and not (self.than and self.baseline)
 
     def unit(self, measure: Measure) -> Unit:
         return difference_unit(measure)
 
     def label(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline} ({difference_unit_name(measure)})"
+        return f"{measure.title} above {self.baseline or self.than} ({difference_unit_name(measure)})"
 
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(checker, ref)
@@ -159,12 +170,12 @@ class Difference(Value):
 
     def leads(self, view: ExperimentView, series: str) -> dict[int, float]:
         """Return seed -> how much a series exceeds the baseline."""
-        baseline = self.found(view, self.baseline)
+        baseline = self.found(view, cast(str, self.baseline))
         return {seed: level - baseline[seed] for seed, level in self.found(view, series).items()}
 
     def number(self, view: ExperimentView, *found: float) -> float | Reason:
         lead, others = found[0] - found[1], found[2:]
-        if self.than:
+        if self.than and self.baseline:
             return lead - (others[-2] - others[-1])
         return lead - (others[0] - found[1]) / 2 if self.whole else lead
 
@@ -182,7 +193,9 @@ class Difference(Value):
 
     def contrasts(self, view: ExperimentView) -> list[Estimate]:
         mean = self.estimate(view)
-        if self.than or self.whole:  # the first contrast: there must be a lead to be larger or to be kept
+        if (
+            not self.reports_number and self.slack is None
+        ):  # the first contrast: there must be a lead to be larger or to be kept
             return [estimate(list(self.leads(view, self.whole or self.series).values())), mean]
         return [replace(mean, mean=mean.mean + (self.slack or 0))] if view.comparable else [mean]
 
@@ -213,12 +226,16 @@ class Difference(Value):
 
     def panel_values(self, view: ExperimentView) -> list[tuple[list[float], list[float]]]:
         """Return the values of the series and of the baseline, of the seeds that all experiments have, in each experiment."""
+        if not self.baseline:
+            here, there = (self.found(each, self.series) for each in self.views(view))
+            both = common_seeds([here, there])
+            return [([here[seed] for seed in both], [there[seed] for seed in both])]
         seeds = self._common_seeds(view)
         pairs = [(self.found(each, self.series), self.found(each, self.baseline)) for each in self.views(view)]
         return [([ours[seed] for seed in seeds], [other[seed] for seed in seeds]) for ours, other in pairs]
 
     def _common_seeds(self, view: ExperimentView) -> list[int]:
-        return common_seeds([each.curves(self.baseline) for each in self.views(view)])
+        return common_seeds([each.curves(cast(str, self.baseline)) for each in self.views(view)])
 
 
 class TargetQuantity(CurveQuantity):

@@ -46,11 +46,11 @@ def sign_share(experiments: Mapping[str, DisplayOptions], claim: Claim, plotted:
     None for other claims, and if the curves of the claim's series are not plotted or have no round in common.
     """
     quantity, curves = claim.quantity, _curves(experiments, claim, claim.experiment, plotted)
-    if not curves or not isinstance(quantity, Difference) or claim.expected or not quantity.last:
+    if not curves or not isinstance(quantity, Difference) or claim.expected or not quantity.last or quantity.other_experiments:
         return None
     series, baseline = (dict(curves[label]) for label in quantity.labels)
     rounds = series.keys() & baseline.keys()
-    if claim.reported == 0 or quantity.other_experiments or not rounds:
+    if claim.reported == 0 or not rounds:
         return None
     return sum((series[round] - baseline[round]) * claim.reported_number > 0 for round in rounds) / len(rounds)
 
