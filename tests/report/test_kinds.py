@@ -263,6 +263,16 @@ def test_a_series_unfinished_in_one_panel_only_is_named_once():
     ]
 
 
+def test_all_mistakes_of_a_file_are_said_at_once(tmp_path):
+    wrong = {"one": {"title": "t", "experiment": "no"}, "two": {"title": "t", "experiment": "first", "needs": ["nobody"]}}
+    with pytest.raises(UserError) as told:
+        read(tmp_path, wrong)
+    lines = str(told.value).splitlines()
+    assert ["figures.one: unknown experiment 'no'" in lines[0], "figures.two.needs: unknown series" in lines[1]] == [True, True]
+    with pytest.raises(UserError, match="(?s)figures.one.kind: unknown figure.*figures.two: titel: unknown key"):
+        read(tmp_path, {"one": {"kind": "no"}, "two": {"titel": "t", "title": "t", "experiment": "first"}})
+
+
 def test_a_panel_with_a_name_needs_no_kind(tmp_path):
     paper = read(tmp_path, {"named": {"title": "Named", "experiment": "first", "name": "α = 2"}})
     assert (paper.figures["named"].kind, paper.figures["named"].key) == ("curves", "α = 2")

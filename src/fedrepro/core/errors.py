@@ -10,8 +10,11 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 MAX_LINES, MAX_LETTERS = 20, 2000  # of a message, of a line of it
 CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # for a terminal, and of directions
@@ -29,6 +32,19 @@ class UserError(Exception):
             lines[MAX_LINES - 1 :] = [f"and {len(lines) - MAX_LINES + 1} more"]
         lines = [line if len(line) <= MAX_LETTERS else f"{line[:MAX_LETTERS]} ..." for line in lines]
         super().__init__("\n".join(CONTROL.sub(lambda match: repr(match[0])[1:-1], line) for line in lines))
+
+
+def for_each(items: Iterable[Item], act: Callable[[Item], Result]) -> list[Result]:
+    """Return what `act` returns for each item. Raises one UserError with the messages of all items for which it raises one."""
+    results, messages = [], []
+    for item in items:
+        try:
+            results.append(act(item))
+        except UserError as error:
+            messages += [str(error)] if str(error) not in messages else []
+    if messages:
+        raise UserError("\n".join(messages))
+    return results
 
 
 @contextlib.contextmanager

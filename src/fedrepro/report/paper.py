@@ -13,7 +13,7 @@ from fedrepro.config.json_schema import NAMES, Schema, any_choice, object_schema
 from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
-from fedrepro.core.errors import UserError, error_prefix, unknown_name_message
+from fedrepro.core.errors import UserError, error_prefix, for_each, unknown_name_message
 from fedrepro.core.files import read_file
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL_SCALES, Figure
@@ -133,9 +133,10 @@ def read_paper(paper: str, params: Params) -> Paper:
     folder, experiments = params.paper_settings[paper].folder, params.paper_settings[paper].experiments
     path = folder / ARTIFACTS
     values = strict_yaml.read(path)
+    declared = [(group, *item) for group in ARTIFACT_KINDS for item in _declarations(values, group, path).items()]
+    parsed = for_each(declared, lambda one: parse_artifact(one[0], one[2], f"{path}: {one[0]}.{one[1]}"))
     for group in ARTIFACT_KINDS:
-        declared = _declarations(values, group, path)
-        values[group] = {key: parse_artifact(group, item, f"{path}: {group}.{key}") for key, item in declared.items()}
+        values[group] = {key: item for (of, key, _), item in zip(declared, parsed, strict=True) if of == group}
     claims = parse_claims(strict_yaml.read(folder / CLAIMS), str(folder / CLAIMS))
     protocols = strict_yaml.read(folder / PROTOCOLS) if (folder / PROTOCOLS).exists() else {}
     for key in protocols:
@@ -153,25 +154,34 @@ def read_paper(paper: str, params: Params) -> Paper:
     )
     labels = dict.fromkeys(label for choices in series.values() for label in choices)
     checker.at("proposed").check_names("series", spec.proposed, labels)
-    for name, shown in spec.experiments.items():
-        checker.at("experiments", name).check_ref(ExperimentRef(experiment=name))
-        if "name" in shown.model_fields_set and not shown.name.strip():
-            checker.at("experiments", name).fail("name: expected a text. Leave the key out to show the experiment's own name.")
-        _check_calibration(checker.at("experiments", name), spec.experiments[name])
+    scales = (ALL_SCALES, *checker.scales)
+    checks = [functools.partial(_check_experiment, checker.at("experiments", name), name) for name in spec.experiments]
     for group in ARTIFACT_KINDS:
-        for key, item in getattr(spec, group).items():
-            item.check(checker.at(group, key))
+        checks += [functools.partial(item.check, checker.at(group, key)) for key, item in getattr(spec, group).items()]
     for key, figure in spec.figures.items():
-        checker.at("figures", key, "remarks").check_names("scale", figure.remarks, (ALL_SCALES, *checker.scales))
-    for key, claim in spec.claims.items():
-        claim_checker = replace(checker, file=str(folder / CLAIMS), key=key)
-        claim.check(claim_checker)
-        if not spec.artifact_of(claim):
-            needed = " and ".join(claim.shown_sources)
-            claim_checker.fail(f"artifact: {claim.artifact or 'any figure or table'} has to show {needed}")
+        remarks = checker.at("figures", key, "remarks")
+        checks.append(functools.partial(remarks.check_names, "scale", figure.remarks, scales))
+    for_each(checks, lambda check: check())
+    for_each(spec.claims, lambda key: _check_claim(replace(checker, file=str(folder / CLAIMS), key=key), spec, key))
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
+
+
+def _check_claim(checker: ReferenceChecker, spec: Paper, key: str) -> None:
+    claim = spec.claims[key]
+    claim.check(checker)
+    if not spec.artifact_of(claim):
+        needed = " and ".join(claim.shown_sources)
+        checker.fail(f"artifact: {claim.artifact or 'any figure or table'} has to show {needed}")
+
+
+def _check_experiment(checker: ReferenceChecker, name: str) -> None:
+    shown = checker.display_options[name]
+    checker.check_ref(ExperimentRef(experiment=name))
+    if "name" in shown.model_fields_set and not shown.name.strip():
+        checker.fail("name: expected a text. Leave the key out to show the experiment's own name.")
+    _check_calibration(checker, shown)
 
 
 def _check_calibration(checker: ReferenceChecker, shown: DisplayOptions) -> None:

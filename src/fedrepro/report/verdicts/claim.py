@@ -8,7 +8,7 @@ from pydantic import FiniteFloat, SerializeAsAny, model_validator
 
 from fedrepro.config.inheritance import merge
 from fedrepro.config.types import Count, Frozen, NonNegative, Number, Positive, parse
-from fedrepro.core.errors import UserError
+from fedrepro.core.errors import UserError, for_each
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import quantities
 from fedrepro.report.inference import replication_tolerance
@@ -144,12 +144,11 @@ def parse_claims(values: dict[str, Any], file: str) -> dict[str, Claim]:
     Several claims may form a group, a mapping with the key `defaults`: what its claims do not say themselves. Groups may hold
     groups, and the file is one. Raises UserError for a claim that is wrong and for a name that occurs twice.
     """
-    claims: dict[str, Claim] = {}
-    for key, item in listed_claims(values, {}, file):
-        if key in claims:
-            raise UserError(f"{file}: {key}: two claims have this name. Rename one.")
-        claims[key] = parse_claim(item, f"{file}: {key}")
-    return claims
+    listed = list(listed_claims(values, {}, file))
+    keys = [key for key, _ in listed]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise UserError(f"{file}: {twice[0]}: two claims have this name. Rename one.")
+    return dict(zip(keys, for_each(listed, lambda pair: parse_claim(pair[1], f"{file}: {pair[0]}")), strict=True))
 
 
 def listed_claims(group: dict[str, Any], inherited: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
