@@ -214,6 +214,13 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     return TrainingPlan([run for run, _ in listed], study_runs, paths, shared, {"executor": executor})
 
 
+def run(options: argparse.Namespace) -> int:
+    """Train methods on settings of the command line, and compare them."""
+    from fedrepro.cli import own_run
+
+    return own_run.run(options)
+
+
 def plan(options: argparse.Namespace) -> int:
     """Print the unfinished runs of some experiments and their cost; with `--export` write them to a file."""
     from fedrepro.experiments import cost

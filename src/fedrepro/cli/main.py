@@ -27,7 +27,11 @@ def main(arguments: list[str] | None = None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         if empty := [word for word in words if re.fullmatch("(--[a-z-]+=)?", word)]:
             raise UserError(f"{empty[0] or 'an argument'}: empty. Give a value, or leave it out.")
-        options = _parser().parse_args(words)
+        options, more = (parser := _parser()).parse_known_args(words)
+        if more and (not hasattr(options, "words") or more[0].startswith("-")):
+            parser.error(f"unrecognized arguments: {' '.join(more)}")
+        if more:  # words after an option, of which argparse takes the first group alone
+            options.words += more
         from fedrepro.training import progress_bar  # slow to import
 
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -99,6 +103,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
     "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
     "paper": {"nargs": "?", "help": "show all tested claims of this paper"},
+    "words": {"nargs": "*", "metavar": "METHOD | key=value", "help": "methods, and settings; commas and 0..4 are alternatives"},
+    "--data": {"metavar": "NAME", "required": True, "help": "data set, e.g. digits"},
     "kind": {"choices": ("method", "model", "dataset", "paper"), "help": "what to add"},
     "name": {"help": "its name: a to z, 0 to 9 and _"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
@@ -133,6 +139,12 @@ COMMANDS = (  # name, function, options, help
         commands.train,
         f"targets {COMMON} --scale --device --executor --budget --runs --part",
         "train what is not finished",
+    ),
+    (
+        "run",
+        commands.run,
+        "words --data --data-mirror --results --device --executor --out",
+        "train methods on settings given here, and compare",
     ),
     ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
     ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),

@@ -1,0 +1,71 @@
+"""`fedrepro run`: settings of a command line become a small paper, which is checked, trained and drawn like any other."""
+
+import csv
+import statistics
+
+import pytest
+
+from fedrepro.cli import main
+from fedrepro.cli.own_run import settings_files
+from fedrepro.core.errors import UserError
+
+EXPERIMENTS = "workflow/papers/run/experiments.yaml"
+
+
+def test_each_setting_has_its_place():
+    words = [
+        "lr=0.05,0.1",
+        "mu=0.1",
+        "partition=dirichlet",
+        "partition.alpha=0.3",
+        "clients=20",
+        "seeds=0..2",
+        "augment=[flip]",
+    ]
+    files = settings_files(["fedavg", "fedprox"], "digits", words)
+    experiment = files[EXPERIMENTS]["run"]
+    assert experiment["partition"] == {"clients": 20, "name": "dirichlet", "alpha": 0.3}
+    assert experiment["clients_per_round"] == 10 and experiment["augment"] == ["flip"]
+    assert experiment["series"] == {
+        "fedavg lr 0.05": {"name": "fedavg", "overrides": {"lr": 0.05}},
+        "fedavg lr 0.1": {"name": "fedavg", "overrides": {"lr": 0.1}},
+        "fedprox lr 0.05": {"name": "fedprox", "overrides": {"lr": 0.05}, "mu": 0.1},
+        "fedprox lr 0.1": {"name": "fedprox", "overrides": {"lr": 0.1}, "mu": 0.1},
+    }
+    assert files["params.yaml"]["scales"]["run"]["seeds"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["lrr=1"], "unknown setting 'lrr': nearest are lr"),
+    (["mu=1"], "unknown setting 'mu'"),
+    (["seeds=3..1"], "seeds: expected 1 to 1000 numbers"),
+    (["seeds=0..99999999"], "seeds: expected 1 to 1000 numbers"),
+    ([f"{key}={','.join(map(str, range(1, 41)))}" for key in ("lr", "rounds")], "fedavg: more than 1000 combinations"),
+    (["lr=!!python/object:os.system a"], "lr: "),
+])  # fmt: skip
+def test_what_is_refused(words, message):
+    with pytest.raises(UserError, match=message):
+        settings_files(["fedavg"], "digits", words)
+
+
+def test_two_methods_are_compared_by_seed(tmp_path, monkeypatch, capsys):
+    """The table's lead is the mean of the differences by seed, and its interval t (4.303 at three seeds) times their error."""
+    monkeypatch.chdir(tmp_path)
+    small = ["rounds=2", "clients=4", "batch_size=40", "train_images=400", "test_images=200", "seeds=0..2"]
+    command = ["run", "fedavg", "fedprox", "--data", "digits", *small, "mu=1", "--out", "here"]
+    assert main.main(command) == 0
+    out = capsys.readouterr().out
+    assert "At the end, above fedavg" in out and "█" in out
+    with open("here/data/run.csv", encoding="utf-8") as file:
+        last = {(row["series"], row["seed"]): float(row["test_accuracy"]) for row in csv.DictReader(file)}
+    leads = [100 * (last["fedprox", seed] - last["fedavg", seed]) for seed in "012"]
+    with open("here/tables/leads.csv", encoding="utf-8") as file:
+        *_, written = csv.reader(file)
+    assert float(written[1]) == pytest.approx(statistics.fmean(leads), abs=1e-4)
+    assert float(written[2]) == pytest.approx(4.30265 * statistics.stdev(leads) / 3**0.5, abs=1e-3)
+    assert main.main(command) == 0  # trains nothing
+    assert "round" not in capsys.readouterr().err
+    assert {path.name for path in (tmp_path / "here/figures").iterdir()} == {
+        f"curves.{end}" for end in ("csv", "pdf", "png", "svg")
+    }
+    assert (tmp_path / "mlflow.db").exists()
