@@ -42,25 +42,6 @@ def test_numbers_in_short_are_those_of_verdicts(paper):
     assert quoted and set(quoted) <= {record.ours for scale in SCALES for record in verdicts(scale, paper)}
 
 
-def test_the_results_in_the_readme_are_verdicts():
-    """Its rows are all claims of abstracts, with the reported value, our value and the verdict."""
-    known = {
-        (record.claim, "`small`", record.reported, record.ours, record.words)
-        for paper in PAPERS
-        for record in verdicts("small", paper)
-        if record.headline
-    }
-    table = text_of(ROOT / "README.md").split("## Results")[1].split("\n## ")[0]
-    assert {cells[1:] for cells in rows(table) if cells[2] == "`small`"} == known and len(known) == 14
-
-
-def test_how_many_claims_are_decided():
-    of_scale = [[one for paper in PAPERS for one in verdicts(scale, paper) if one.by == "the paper"] for scale in SCALES]
-    counts = [sum(record.verdict in ("supported", "contradicted") for record in records) for records in of_scale]
-    text = "Of the papers' {} claims {} are decided at their settings, and the direction of {} at `small`."
-    assert text.format(len(of_scale[0]), *counts) in text_of(ROOT / "README.md")
-
-
 # ---- what is shown
 
 

@@ -4,10 +4,12 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fedrepro.report.documents import findings
+from fedrepro.report.paper import Elsewhere
 from fedrepro.report.verdicts.summary import Record
 from fedrepro.runs.paths import Paths
 from support import committed
@@ -17,6 +19,12 @@ from support.records import record
 
 class Spec:
     title, reference, question, is_tuned = "A <paper>", "A. Author. A & B. arXiv:1908.05891", "", False
+    headlines = ("a", "b", "c", "e", "f")
+    protocols = dict.fromkeys(headlines, SimpleNamespace(sentence="It is better"))
+    elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",), differs="Other data.")}
+
+    def size(self, experiment: str, scale: str) -> str:
+        return "15 of 300 rounds"
 
 
 def claim(key: str, verdict: str, **changes) -> Record:
@@ -56,29 +64,40 @@ def reports(tmp_path) -> Path:
     return tmp_path
 
 
-def test_every_headline_has_an_answer_or_says_that_it_is_not_run(reports):
-    found = findings.main_claims(findings.collect_records(reports, ["p"], ["paper", "small"]))
-    assert [(one.key, one.scale, one.verdict) for one in found] == [
-        ("a", "paper", "contradicted"), ("a", "small", "open"), ("b", "small", "supported"), ("c", "small", "not tested"),
-        ("e", "small", "not tested"), ("f", "small", "supported"),
+def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
+    """By runs of its own, else by other claims at the paper's settings, else by those at a smaller scale."""
+    scales = ["paper", "small"]
+    records = findings.collect_records(reports, ["p"], scales)
+    rows = findings.answer_headlines(records, {"p": Spec()}, scales)
+    answers = [(row.headline.key, row.answer and (row.answer.key, row.answer.scale), row.is_registered) for row in rows]
+    assert answers == [
+        ("a", ("a", "paper"), True), ("b", ("b", "small"), True), ("c", ("d", "small"), False), ("e", ("a", "paper"), False),
+        ("f", ("f", "small"), True),
     ]  # fmt: skip
-    assert [one.is_difference for one in found] == [True] * 5 + [False]
+    assert findings.coverage(records, scales) == (
+        "Of the 6 numbers and directions that the papers report, we tested 1 at their own settings (1 decided) and 4 at scale "
+        "small, by direction alone (2 decided)."
+    )
+    table = findings.readme_table(rows, scales).splitlines()
+    assert len(table) == 7 and table[0].count("|") == table[2].count("|") == 8
+    assert table[4].endswith("| +2.86 ± 0.56 points, open (``) | - | open (earlier runs) |")
+    assert table[3].endswith("| **supported** |")
 
 
 def test_the_page_shows_all_and_is_the_same_each_time(reports):
     def write() -> dict[str, bytes]:
-        findings.write_findings(reports, {"p": Spec}, ["paper", "small", "absent"])
+        findings.write_findings(reports, {"p": Spec()}, ["paper", "small", "absent"])
         return {name: (reports / name).read_bytes() for name in ("index.html", "findings.svg")}
 
     first = write()
     assert write() == first
     page = first["index.html"].decode()
-    assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page and "runs are not finished" in page
+    assert "A &lt;paper&gt;" in page and 'href="https://arxiv.org/abs/1908.05891"' in page
     assert (
         "absent" not in page
-        and page.count('<tr>\n<th scope="row"><strong>') == 6
-        and "5 claims of the abstracts" in page
-        and "Answers so far: 4, of which 0" in page
+        and page.count('<tr>\n<th scope="row"><strong>') == 5
+        and "we tested 1 at their own settings" in page
+        and "Other data." in page
     )
 
 

@@ -19,6 +19,7 @@ from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
 from fedrepro.experiments import registered
 from fedrepro.report import paper as spec
+from fedrepro.report.documents import findings
 from fedrepro.report.inference import replication_tolerance
 from fedrepro.report.paper import Paper, artifacts_schema
 from fedrepro.report.verdicts.protocol import Protocol
@@ -27,7 +28,8 @@ from fedrepro.report.verdicts.rules import RULES
 PAGE, ARTIFACTS, PROTOCOLS, VERDICTS = (
     Path(f"docs/{name}.md") for name in ("configuration", "artifacts", "protocols", "verdicts")
 )
-SCHEMAS = Path("workflow/schemas")
+README, SCHEMAS = Path("README.md"), Path("workflow/schemas")
+RESULTS, END = "<!-- results, by `uv run fedrepro docs` -->", "<!-- end of results -->"
 INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
 # Configuration
 
@@ -111,7 +113,8 @@ def texts(root: Path = Path()) -> dict[Path, str]:
     papers = {path.relative_to(root): text for path, text in registered.texts(params).items()}
     specs = list(spec.read_papers(params).values())
     pages = {PAGE: page(), ARTIFACTS: artifacts(specs), VERDICTS: verdicts(), PROTOCOLS: protocols(specs)}
-    return pages | files | papers
+    readme = (root / README).read_text(encoding="utf-8") if (root / README).exists() else ""
+    return pages | files | papers | {README: with_results(readme, root, params, specs)}
 
 
 def write(root: Path = Path()) -> list[Path]:
@@ -123,6 +126,17 @@ def write(root: Path = Path()) -> list[Path]:
                 temporary.write_text(text, encoding="utf-8")
             written.append(path)
     return written
+
+
+def with_results(readme: str, root: Path, params: Params, specs: Sequence[Paper]) -> str:
+    """Return the README with its table of results, between two comments, from the verdicts in reports/."""
+    compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
+    scales = sorted(compared, key=lambda name: params.scales[name].compare != "full")
+    papers = dict(zip(params.papers, specs, strict=True))
+    records = findings.collect_records(root / "reports", papers, scales)
+    table = findings.readme_table(findings.answer_headlines(records, papers, scales), scales)
+    begin, _, rest = readme.partition(f"{RESULTS}\n")
+    return f"{begin}{RESULTS}\n{findings.coverage(records, scales)}\n\n{table}{END}{rest.partition(END)[2]}" if rest else readme
 
 
 def page() -> str:

@@ -35,6 +35,14 @@ RULES = ("all", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare",
 CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
 
 
+class Elsewhere(Frozen):
+    """What else tests a headline: for its row on the first page."""
+
+    claims: tuple[str, ...] = ()  # of the paper, that ask the same of other runs
+    arena: tuple[str, ...] = ()  # of the paper `arena`
+    differs: str = ""  # why the places answer differently, if they do
+
+
 class Paper(Frozen):
     """A paper with its artifacts and claims."""
 
@@ -42,6 +50,7 @@ class Paper(Frozen):
     reference: str
     curves_from: str = ""  # for captions: the origin of curves.json; empty if there is no such file
     question: str = ""  # for the first page: what each claim asks of its series; empty if they ask different things
+    elsewhere: dict[str, Elsewhere] = {}  # headline -> what else tests it
     proposed: tuple[str, ...] = ()  # the series of its own methods, which figures emphasise
     experiments: dict[str, DisplayOptions] = {}
     figures: dict[Key, SerializeAsAny[Figure]]
@@ -51,6 +60,7 @@ class Paper(Frozen):
     _folder: Path = PrivateAttr(Path())
     _series: dict[str, palette.Series] = PrivateAttr({})  # of each experiment
     _scale_changes: dict[str, list[tuple[str, str, str]]] = PrivateAttr({})
+    _sizes: dict[tuple[str, str], str] = PrivateAttr({})
 
     @model_validator(mode="after")
     def _check_names(self) -> "Paper":
@@ -87,6 +97,10 @@ class Paper(Frozen):
     def scale_changes(self, experiment: str) -> list[tuple[str, str, str]]:
         """Return the settings that the scale changes: name, value in the paper (empty: the default), value at the scale."""
         return self._scale_changes.get(experiment, [])
+
+    def size(self, experiment: str, scale: str) -> str:
+        """Return rounds and images of an experiment at a scale, e.g. "100 of 500 rounds, 10,000 images"."""
+        return self._sizes[experiment, scale]
 
     def artifact_of(self, claim: Claim) -> str:
         """Return the figure or table that a claim is shown with; empty if it names one that does not show its results."""
@@ -149,12 +163,17 @@ def read_paper(paper: str, params: Params) -> Paper:
     spec._series = series
     for name, settings in experiments.items():
         spec._scale_changes[name] = changed_settings(settings, params.overlay(paper, name) or {})
+        for scale in params.scales:
+            spec._sizes[name, scale] = _size(settings, params.overlay(paper, name, scale) or {})
     checker = ReferenceChecker(
         str(path), "", experiments, params.scales, list(read_curves(spec)), spec.experiments, spec.figures
     )
     labels = dict.fromkeys(label for choices in series.values() for label in choices)
     checker.at("proposed").check_names("series", spec.proposed, labels)
     scales = (ALL_SCALES, *checker.scales)
+    checker.at("elsewhere").check_names("headline", spec.elsewhere, spec.headlines)
+    for key, other in spec.elsewhere.items():
+        checker.at("elsewhere", key).check_names("claim", other.claims, spec.claims)
     checks = [functools.partial(_check_experiment, checker.at("experiments", name), name) for name in spec.experiments]
     for group in ARTIFACT_KINDS:
         checks += [functools.partial(item.check, checker.at(group, key)) for key, item in getattr(spec, group).items()]
@@ -166,6 +185,12 @@ def read_paper(paper: str, params: Params) -> Paper:
     if not spec.figures and not spec.tables:
         raise UserError(f"{path}: figures, tables: expected at least one figure or table")
     return spec
+
+
+def _size(settings: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
+    here, images = overlay.get("rounds"), overlay.get("train_images")
+    rounds = f"{here} of {settings.get('rounds')}" if here and here != settings.get("rounds") else settings.get("rounds", here)
+    return f"{rounds} rounds" + (f", {images:,} images" if images else "")
 
 
 def _check_claim(checker: ReferenceChecker, spec: Paper, key: str) -> None:

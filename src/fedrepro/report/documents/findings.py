@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.statistics import grouped
-from fedrepro.report.verdicts.summary import Record, count_registered, read_verdicts
+from fedrepro.report.verdicts.summary import PAPER, Record, read_verdicts
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,83 @@ class Ground:
     findings: dict[str, list[tuple[str, Record]]]  # verdict -> series and their claims
 
 
+@dataclass(frozen=True)
+class Row:
+    """What is known of a headline: its record, and the tested claims by place, of which the first that has any answers it."""
+
+    headline: Record  # at the scale of its protocol
+    sentence: str  # of the abstract
+    differs: str  # why the places answer differently
+    places: Mapping[str, list[Record]]  # place -> tested claims: `REGISTERED`, the scales, `ARENA`
+
+    @property
+    def answer(self) -> Record | None:
+        """The first tested claim of the paper; None if there is none."""
+        return next((one for place, found in self.places.items() if place != ARENA for one in found), None)
+
+    @property
+    def is_registered(self) -> bool:
+        return bool(self.places[REGISTERED])
+
+
+REGISTERED, ARENA = "registered", "arena"  # places
+
+
+def answer_headlines(records: Iterable[Record], papers: Mapping[str, Any], scales: Sequence[str]) -> list[Row]:
+    """Return a row for each headline of each paper, in their order. `scales`: the papers' own first."""
+    known = {(one.paper, one.key, one.scale): one for one in records}
+
+    def tested(paper: str, keys: Iterable[str], scale: str) -> list[Record]:
+        found = (known.get((paper, key, scale)) for key in keys)
+        return [one for one in found if one and one.tested and one.mean is not None]
+
+    rows = []
+    for paper, spec in papers.items():
+        for key in spec.headlines:
+            here = [known[paper, key, scale] for scale in scales if (paper, key, scale) in known]
+            if not here:
+                continue
+            other, own = spec.elsewhere.get(key), [one for one in here if one.tested]
+            places = {REGISTERED: own} | {scale: tested(paper, other.claims, scale) if other else [] for scale in scales}
+            places[ARENA] = [one for scale in scales for one in (tested(ARENA, other.arena, scale) if other else [])]
+            rows.append(Row((own or here)[-1], spec.protocols[key].sentence, other.differs if other else "", places))
+    return rows
+
+
+def coverage(records: Sequence[Record], scales: Sequence[str]) -> str:
+    """Return a sentence on how many of the papers' claims were tested at each scale."""
+    published = [one for one in records if one.by == PAPER]
+    claims = {(one.paper, one.key) for one in published}
+    tested = {scale: sum(one.tested for one in published if one.scale == scale) for scale in scales}
+    decided = {scale: sum(one.decided for one in published if one.scale == scale) for scale in scales}
+    where = {scale: "their own settings" if scale == scales[0] else f"scale {scale}, by direction alone" for scale in scales}
+    parts = [f"{tested[scale]} at {where[scale]} ({decided[scale]} decided)" for scale in scales]
+    return f"Of the {len(claims)} numbers and directions that the papers report, we tested {' and '.join(parts)}."
+
+
+def cell(records: Sequence[Record]) -> str:
+    """Return e.g. "+6.16 ± 3.75 points, open, leans for (`fig5_c10`)" of each record, "-" of none."""
+    return "; ".join(f"{one.interval}, {one.words} (`{one.artifact}`)" for one in records) or "-"
+
+
+def readme_table(rows: Sequence[Row], scales: Sequence[str]) -> str:
+    """Return the table of the README: a row for each headline."""
+    full, *others = scales
+    head = ["method", "claim", "paper", "at its settings", *(f"at `{scale}`" for scale in others), "arena", "answer"]
+    lines = [head, ["---"] * 2 + ["---:"] * (len(head) - 3) + ["---"]]
+    for row in rows:
+        one, answer = row.headline, row.answer
+        reduced = [cell(row.places[REGISTERED] or row.places[scale]) for scale in others]
+        word = answer.words if answer else "not tested"
+        word = f"**{word}**" if row.is_registered or not answer else f"{word} (earlier runs)"
+        method = f"[{one.headline}](docs/{one.paper}.md)"
+        lines.append([method, one.claim, one.reported, cell(row.places[full]), *reduced, cell(row.places[ARENA]), word])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def collect_records(reports: Path, papers: Iterable[str], scales: Sequence[str]) -> list[Record]:
     """Read the verdicts of all papers, each at all scales."""
     return [one for paper in papers for scale in scales for one in read_verdicts(reports / scale / paper)]
-
-
-def main_claims(records: Iterable[Record]) -> list[Record]:
-    """Return the claims of the abstracts: each at the scales that test it, or at the last one if none does."""
-    groups = grouped(((one.paper, one.key), one) for one in records if one.headline).values()
-    return [one for group in groups for one in [claim for claim in group if claim.tested] or group[-1:]]
 
 
 def answer_questions(records: Iterable[Record], papers: Mapping[str, Any], scales: Sequence[str]) -> list[Ground]:
@@ -94,18 +162,17 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     """
     scales = [scale for scale in scales if (reports / scale).is_dir()]
     records = collect_records(reports, papers, scales)
-    findings = main_claims(records)
-    tested = [finding for finding in findings if finding.tested]
-    (reports / "findings.svg").write_text(draw_forest(findings), encoding="utf-8")
+    rows = answer_headlines(records, papers, scales)
+    shown = [row.answer or row.headline for row in rows]
+    (reports / "findings.svg").write_text(draw_forest(shown), encoding="utf-8")
     templates = environment(autoescape=True)
     templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
     page = templates.get_template("findings.html.j2")
     text = page.render(
         grounds=answer_questions(records, papers, scales),
         ranks=best_ranks(reports, papers, scales),
-        registered=count_registered(tested),
-        answers=len(tested),
-        findings=findings,
+        coverage=coverage(records, scales),
+        rows=rows,
         scales=scales,
         papers=papers,
         documented=[paper for paper in papers if (reports.parent / "docs" / f"{paper}.md").exists()],

@@ -56,6 +56,10 @@ class Record:
         return self.verdict != Status.NOT_TESTED
 
     @property
+    def decided(self) -> bool:
+        return self.verdict in (Status.SUPPORTED, Status.CONTRADICTED)
+
+    @property
     def words(self) -> str:
         """The verdict with its lean, as it is shown."""
         return f"{self.verdict}, leans {self.lean}" if self.lean else self.verdict
