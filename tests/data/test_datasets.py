@@ -112,7 +112,7 @@ def test_the_label_of_data_reads_back(title, source, official, note):
 def test_options_name_the_folder_and_a_file_by_its_content(shapes, tmp_path, monkeypatch):
     assert datasets.key("mnist") == datasets.key({"name": "mnist"}) == "mnist"
     keys = {datasets.key(TINY | {"alpha": alpha}) for alpha in (0, 0.5, 1)}
-    assert len(keys) == 3 and all(key.startswith("synthetic-") for key in keys)
+    assert len(keys) == 3 and all(key.startswith("synthetic/") for key in keys)
     assert datasets.key("synthetic") == datasets.key({"name": "synthetic", "alpha": 0.0, "devices": 10})
     file = tmp_path / "names.txt"
     change_source(monkeypatch, "shapes", options=create_model("Options", __base__=Frozen, file=(InputFile, ...)))

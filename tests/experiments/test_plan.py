@@ -269,7 +269,7 @@ def test_runs_on_unidentified_data_are_named_by_training(paths):
     options = {"name": "synthetic", "devices": 2, "train": 40, "side": 16, "hidden": 4}
     settings = one(dataset=options, pixel_scaling="raw")
     (remark,) = plan_experiments(settings, paths)["p"]["one"].warnings
-    assert remark.startswith("synthetic-") and remark.endswith(
+    assert remark.startswith("synthetic/") and remark.endswith(
         "its runs get their names once it is; training prepares it first"
     )
     [run, *_] = experiments.plan_training(settings, paths)["p"]["one"].runs

@@ -99,7 +99,8 @@ def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
             0
         ]
         older = lie(named, paths, data or named.data, "older")
-        shutil.move(older.folder, paths.stored("p") / older.id)
+        shutil.copytree(older.folder, paths.stored("p") / older.id)
+        shutil.rmtree(older.folder)
         assert prune.unused(settings, paths) == []
         shutil.rmtree(paths.stored("p"))
         paths.partition(older.config, older.data).unlink()
@@ -131,7 +132,7 @@ def precious(paths, tmp_path):
     assert sorted(run.folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("place", ["runs", "stored", "runs/p", "runs/other", "stored/other", "partitions"])
+@pytest.mark.parametrize("place", ["runs", "stored", "runs/p", "runs/other", "stored/other", "stored/p/runs", "partitions"])
 def test_prune_follows_no_link_out_of_its_folders(place, paths, precious, caplog):
     link = (paths.data if place == "partitions" else paths.results) / place
     link.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.config import strict_yaml
+from fedrepro.config import registry, strict_yaml
 from fedrepro.config.inheritance import merge
 from fedrepro.core.errors import UserError
 from fedrepro.experiments import jobs, plan, request, workflow
@@ -19,6 +19,7 @@ from support.settings import PAPER, place, place_paper
 
 FIGURES = {"f1": {"title": "One", "experiment": "one"}, "f2": {"title": "Two", "experiment": "two"}}
 TARGETS = {"data", "train", "train_p", "tune", "tune_p", "p", "p_f1", "f1", "p_f2", "f2", "p_verdicts", "verdicts"}
+TARGETS |= {f"data_{name}" for name in registry.names("datasets")}
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +148,8 @@ def test_targets_name_their_files():
     assert work.targets["f1"] == [f"reports/quick/p/figures/f1.{ending}" for ending in ("svg", "pdf", "png", "csv")]
     assert set(work.targets["f1"]) < set(work.targets["p"]) == set(work.reports.files("p"))
     assert set(work.targets["data"]) == {*work.prepared(runs_of(work)), *work.partitions(runs_of(work))}
+    for targets in (work.targets, made("data_digits").targets):
+        assert targets["data_digits"] == [Path("data/prepared/digits/meta.json")] and targets["data_mnist"] == []
 
 
 def test_report_only_needs_no_data():

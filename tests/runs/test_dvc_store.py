@@ -234,7 +234,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
     shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     run = a_run(Path("results/runs/fedmmd"))
-    assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/{run.name}\n"
+    assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/runs/{run.name}\n"
     shutil.rmtree(run)
     assert main.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
     assert main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"

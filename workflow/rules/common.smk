@@ -27,7 +27,7 @@ if workflow.scheduling_settings and not capacity.nodes:
 
 wildcard_constraints:
     dataset="[a-z0-9_]+",
-    prepared="[a-z0-9_-]+",
+    prepared="[a-z0-9_/]+",
     paper="|".join(work.papers),
     figure="|".join({key for spec in work.papers.values() for key in spec.figures}),
 

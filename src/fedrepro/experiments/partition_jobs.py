@@ -35,7 +35,7 @@ def partition_jobs(experiments: Iterable[PlannedExperiment], paths: Paths) -> li
             if path in seen:
                 continue
             seen.add(path)
-            suffix = f"_{datasets.key(dataset)}".replace("-", "_") if datasets.has_files(dataset) else ""
+            suffix = f"_{datasets.key(dataset)}".replace("/", "_") if datasets.has_files(dataset) else ""
             name = f"{item.paper}{suffix}"
             jobs.setdefault(name, PartitionJob(name, {})).configs[path] = run.config.partition_config
     return list(jobs.values())

@@ -53,12 +53,13 @@ def unused(params: Params, paths: Paths, other_code: bool = False) -> list[Path]
                 unplanned.add(paths.runs(experiment.paper))
             for study_run in experiment.study_runs:
                 named |= set(study_plan.study_files(study_run))
-    runs, stored = paths.results / "runs", paths.results / "stored"
+    runs = paths.results / "runs"
     spared |= _spared(run_keys, unprepared, unplanned, named | spared, other_code, paths)
     for group in (named, spared):
-        group |= {stored / path.relative_to(runs) for path in group if path.is_relative_to(runs)}
+        inside = [path.relative_to(runs).parts for path in group if path.is_relative_to(runs)]
+        group |= {paths.stored(paper).joinpath(*names) for paper, *names in inside}
     named |= spared
-    made, others = _made(runs, stored, paths.data / "partitions", named - spared)
+    made, others = _made(paths, named - spared)
     if left := sorted(str(path) for path in others if path not in named):
         log.warning("skipped, a link or not made by this pipeline: %s", ", ".join(left))
     stale = sorted(path for path in made if path not in named)
@@ -68,7 +69,7 @@ def unused(params: Params, paths: Paths, other_code: bool = False) -> list[Path]
     return [path for path in stale if not busy & {path, *path.parents}]
 
 
-def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple[list[Path], list[Path]]:
+def _made(paths: Paths, named: set[Path]) -> tuple[list[Path], list[Path]]:
     """List the runs, the partitions, and the studies and snapshots of named runs; then everything else in their folders. A link
     among them is listed; a link in the place of a folder of them is not followed."""
     made: list[Path] = []
@@ -78,12 +79,14 @@ def _made(runs: Path, stored: Path, partitions: Path, named: set[Path]) -> tuple
         for path in _list_folder(folder, others):
             (made if path.is_symlink() or is_ours(path) else others).append(path)
 
-    for top in (runs, stored):
-        for paper in _list_folder(top, others):
-            sort(paper, lambda path: (path / BEGUN).is_file())
-    sort(partitions, lambda path: path.suffix in (".npz", ".png") and path.is_file())
+    folders = _list_folder(paths.results / "runs", others)
+    for paper in _list_folder(paths.results / "stored", others):
+        folders += _list_folder(paper, others)
+    for folder in folders:
+        sort(folder, lambda path: (path / BEGUN).is_file())
+    sort(paths.data / "partitions", lambda path: path.suffix in (".npz", ".png") and path.is_file())
     studies = tuple(f"{name}-" for name in registry.names("studies"))
-    for folder in sorted(path for path in named if path.parent.parent in (runs, stored) and path.exists()):
+    for folder in sorted(path for path in named if path.parent in folders and path.exists()):
         made += [path for path in _list_folder(folder, others) if path.name.startswith(studies) and path.is_file()]
         sort(folder / "snapshots", lambda path: path.name.startswith("round-") and (path.is_dir() or path.is_file()))
     return made, others

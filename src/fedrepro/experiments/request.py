@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fedrepro.config import registry
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import Plan, PlannedExperiment, all_experiments
 from fedrepro.report import paper as spec
@@ -61,7 +62,8 @@ def request(
     default = [item for paper in default_papers for item in planned[paper].values()]
     tried, named = all_experiments(trials), select(sorted(targets), planned, papers)
     needed = select(sorted(target for target in targets if not target.startswith("tune_")), planned, papers)
-    if not targets or targets & {*spec.RULES} - {"tune"}:
+    general = {*spec.RULES, *(f"data_{name}" for name in registry.names("datasets"))} - {"tune"}
+    if not targets or targets & general:
         needed += default
     asked = Request(targets, tuple(named or default), (*tried, *needed), _alone(targets, planned, papers))
     return Request(targets, asked.experiments, (*tried, *all_experiments(planned)), asked.alone) if asked.files else asked

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from fedrepro.config import registry
 from fedrepro.config.params import DataSource, Params, with_papers
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance
@@ -116,6 +117,8 @@ class Workflow:
         needed = plan.unique_runs([] if self.params.report_only else self.request.needed)
         runs = [run for run in needed if not run.is_kept]
         targets["data"] = self.prepared(runs) + self.partitions(runs)
+        for name in registry.names("datasets"):
+            targets[f"data_{name}"] = self.prepared(run for run in runs if run.config.dataset.name == name)
         targets["train"] = _done_files(item for paper in self.default_papers for item in self.plan[paper].values())
         targets["tune"] = _done_files(plan.all_experiments(self.trials))
         for paper, group in self.plan.items():

@@ -43,7 +43,7 @@ class Paths:
         return self.results / "kept" / f"{paper}{KEPT}"
 
     def stored(self, paper: str) -> Path:
-        return self.results / "stored" / paper
+        return self.results / "stored" / paper / "runs"
 
 
 def repository_root() -> Path:

@@ -94,9 +94,9 @@ class Dataset:
 
 
 def key(choice: Choice | str) -> str:
-    """Return the name of a prepared data set's folder: its name and, with options, a digest of them."""
+    """Return the folder of a prepared data set: its name and, with options, a folder in it that is a digest of them."""
     name, options = Choice.model_validate(choice).name, _options(choice).model_dump(mode="json")
-    return f"{name}-{provenance.value_digest(options, 8)}" if options else name
+    return f"{name}/{provenance.value_digest(options, 8)}" if options else name
 
 
 def contents(choice: Choice | str) -> Contents:
