@@ -4,6 +4,7 @@ import importlib
 import io
 import json
 import logging
+import re
 import shutil
 import signal
 import sys
@@ -17,7 +18,7 @@ import pytest
 from rich import cells
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from fedrepro.cli.terminal import Event, log_filters
+from fedrepro.cli.terminal import Event, log_filters, summary
 from fedrepro.cli.terminal import failures as failure
 from fedrepro.cli.terminal.progress import Progress
 from fedrepro.cli.terminal.screen import Screen
@@ -346,3 +347,14 @@ def test_durations(seconds, text):
 
 def test_counts():
     assert [count(number, "run") for number in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
+
+
+def test_the_end_names_the_pages_to_open(monkeypatch):
+    """Those that were made, then the committed first page with what README says of it; figures alone name no page."""
+    monkeypatch.chdir(ROOT)
+    sentence = r"papers' (\d+) claims (\d+) are decided at their settings, and the direction of (\d+)"
+    [(claims, paper, small)] = re.findall(sentence, Path("README.md").read_text(encoding="utf-8"))
+    *_, quick, first = summary.closing_message(["reports/quick/index.html"], Path("reports/quick"), 1).splitlines()
+    assert quick == "Open reports/quick/index.html" and first.startswith("Open reports/index.html, ")
+    assert first.endswith(f", {paper} of {claims} at scale paper and {small} of {claims} at scale small are decided")
+    assert "Open" not in summary.closing_message(["reports/quick/p/figures/f.svg"], Path("reports/quick"), 1)

@@ -1,12 +1,14 @@
 """Messages on results: the closing one after Snakemake has finished, and the verdicts on a paper's claims."""
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
 from fedrepro.cli.terminal import painted
 from fedrepro.core.formatting import count, duration
 from fedrepro.report.numbers import with_minus_signs
+from fedrepro.report.statistics import grouped
 from fedrepro.report.verdicts import summary
 from fedrepro.report.verdicts.rules import Status
 from fedrepro.runs.records import RECORD
@@ -30,8 +32,19 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
         complete = folder / "tables" / "verdicts.json" in files
         lines.append(f"{folder.name}: {_describe_verdicts(folder) if complete else ', '.join(map(str, sorted(files)))}")
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
-    archives = [f"Wrote {path}" for path in made if path.suffix == ".zip"]
-    return "\n".join(lines + [f"Open {path}" for path in pages] + archives)
+    lines += [f"Open {path}" for path in pages]
+    if pages and (first := reports.parent / "index.html").exists():
+        lines.append(f"Open {first}, the committed results: {_describe_committed(reports.parent)}")
+    return "\n".join(lines)
+
+
+def _describe_committed(reports: Path) -> str:
+    """Return how many claims of the papers are decided at each scale that compares with them."""
+    folders = sorted(path.parents[1] for path in reports.glob("*/*/tables/verdicts.json"))
+    records = summary.claimed_by(chain.from_iterable(map(summary.read_verdicts, folders)), summary.PAPER)
+    decided = grouped((record.scale, record.answer in ("yes", "no")) for record in records)
+    counts = [f"{sum(found)} of {len(found)} at scale {scale}" for scale, found in decided.items()]
+    return f"of the papers' claims, {' and '.join(counts)} are decided"
 
 
 def _describe_verdicts(folder: Path) -> str:
