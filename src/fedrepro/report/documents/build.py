@@ -31,7 +31,7 @@ def write_documents(
 
 
 def write_metrics(papers: Iterable[PaperContent], folder: Path) -> None:
-    """Write `metrics.json`, what `dvc metrics diff` compares, into `folder`.
+    """Write `metrics.json`, what `dvc metrics diff` and `dvc exp show` compare, into `folder`.
 
     For each paper: `verdicts`, their number by status; `headline`, our mean for each main claim that was tested; and for each
     experiment the final value of each series in the measure that is shown, mean over seeds.
