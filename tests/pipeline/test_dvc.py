@@ -149,7 +149,7 @@ def test_a_changed_number_trains_one_run_and_a_clone_has_it_all(copy, tmp_path_f
     second = trained()
     assert begun.exists() and first.items() <= second.items()
     assert [name.split("-")[1] for name in second.keys() - first.keys()] == ["fedmmd"]
-    assert "up to date" in dvc("status", "dvc.yaml")
+    assert "up to date" in dvc("status", "dvc.yaml") and "fig4c.FedMMD" in dvc("metrics", "diff")
     committed("two")
     dvc("push", "-q")
     clone = tmp_path_factory.mktemp("clone")

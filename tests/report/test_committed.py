@@ -20,7 +20,7 @@ from support.checkout import ROOT
 from support.results import unfinished
 from support.tables import ARTICLE, compiled, needs_latex
 
-ANEW = "make them anew: uv run snakemake --config scale={} report_only=true"
+ANEW = "make them anew: uv run dvc repro reports/dvc.yaml"
 REDRAWN = (".pdf", ".png", ".tex")  # not committed
 
 
@@ -57,13 +57,11 @@ def files(folder: Path) -> set[str]:
 @committed.needs_history
 def test_reports_follow_from_what_is_kept(made):
     reports, folder = made
-    scale, there = folder.name, ROOT / reports.folder
-    assert files(folder) == files(there), ANEW.format(scale)
+    there = ROOT / reports.folder
+    assert files(folder) == files(there), ANEW
     for name in sorted(files(folder)):
         if not name.endswith(".svg"):
-            assert (folder / name).read_text(encoding="utf-8") == (there / name).read_text(encoding="utf-8"), (
-                f"{name}: {ANEW.format(scale)}"
-            )
+            assert (folder / name).read_text(encoding="utf-8") == (there / name).read_text(encoding="utf-8"), f"{name}: {ANEW}"
 
 
 def test_every_artifact_is_there_and_no_other(made):
@@ -76,7 +74,7 @@ def test_every_artifact_is_there_and_no_other(made):
             for name in artifacts.artifact_files(spec, key)
             if not name.endswith(REDRAWN)
         }
-        assert files(folder) == {*expected, "index.html", "curves.js"}, ANEW.format(folder.parent.name)
+        assert files(folder) == {*expected, "index.html", "curves.js"}, ANEW
 
 
 @needs_latex
