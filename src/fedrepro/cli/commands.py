@@ -301,34 +301,28 @@ def keep(options: argparse.Namespace) -> int:
 
 def store(options: argparse.Namespace) -> int:
     """Copy finished runs to DVC's folder, and print the changed folders."""
-    from fedrepro.runs import dvc_store
-
-    folders = _run_folders(options)
-    with single_process(options.results / STORE_LOCK):
-        for runs, stored in folders:
-            sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.store(runs, stored))
-    return 0
+    return _copy_runs(options, back=False)
 
 
 def restore(options: argparse.Namespace) -> int:
     """Copy runs from DVC's folder, and print the changed folders."""
+    return _copy_runs(options, back=True)
+
+
+def _copy_runs(options: argparse.Namespace, back: bool) -> int:
+    """Copy the runs of each selected paper to the folder in which DVC stores them, or `back`."""
     from fedrepro.runs import dvc_store
 
-    folders = _run_folders(options)
-    with single_process(options.results / STORE_LOCK):
-        for runs, stored in folders:
-            sys.stdout.writelines(f"{folder}\n" for folder in dvc_store.restore(stored, runs))
-    return 0
-
-
-def _run_folders(options: argparse.Namespace) -> list[tuple[Path, Path]]:
-    """Return for each selected paper the folder of its runs and the folder in which DVC stores them."""
     project = Project(options)
     papers = list(project.params.papers)
     if options.paper and options.paper not in papers:
         raise unknown_name("paper", options.paper, papers)
-    chosen = [options.paper] if options.paper else papers
-    return [(project.paths.runs(paper), project.paths.stored(paper)) for paper in chosen]
+    with single_process(options.results / STORE_LOCK):
+        for paper in [options.paper] if options.paper else papers:
+            runs, stored = project.paths.runs(paper), project.paths.stored(paper)
+            changed = dvc_store.restore(stored, runs) if back else dvc_store.store(runs, stored)
+            sys.stdout.writelines(f"{folder}\n" for folder in changed)
+    return 0
 
 
 def prune(options: argparse.Namespace) -> int:

@@ -79,10 +79,8 @@ def _made(paths: Paths, named: set[Path]) -> tuple[list[Path], list[Path]]:
         for path in _list_folder(folder, others):
             (made if path.is_symlink() or is_ours(path) else others).append(path)
 
-    folders = _list_folder(paths.results / "runs", others)
-    for paper in _list_folder(paths.results / "stored", others):
-        folders += _list_folder(paper, others)
-    for folder in folders:
+    stored = [folder for paper in _list_folder(paths.results / "stored", others) for folder in _list_folder(paper, others)]
+    for folder in (folders := [*_list_folder(paths.results / "runs", others), *stored]):
         sort(folder, lambda path: (path / BEGUN).is_file())
     sort(paths.data / "partitions", lambda path: path.suffix in (".npz", ".png") and path.is_file())
     studies = tuple(f"{name}-" for name in registry.names("studies"))

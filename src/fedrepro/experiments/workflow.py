@@ -117,7 +117,7 @@ class Workflow:
         needed = plan.unique_runs([] if self.params.report_only else self.request.needed)
         runs = [run for run in needed if not run.is_kept]
         targets["data"] = self.prepared(runs) + self.partitions(runs)
-        for name in registry.names("datasets"):
+        for name in registry.names("datasets"):  # what DVC prepares apart
             targets[f"data_{name}"] = self.prepared(run for run in runs if run.config.dataset.name == name)
         targets["train"] = _done_files(item for paper in self.default_papers for item in self.plan[paper].values())
         targets["tune"] = _done_files(plan.all_experiments(self.trials))

@@ -1,7 +1,6 @@
 """Messages on results: the closing one after Snakemake has finished, and the verdicts on a paper's claims."""
 
 from collections.abc import Iterable
-from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -40,9 +39,10 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
 
 def _describe_committed(reports: Path) -> str:
     """Return how many claims of the papers are decided at each scale that compares with them."""
-    folders = sorted(path.parents[1] for path in reports.glob("*/*/tables/verdicts.json"))
-    records = summary.claimed_by(chain.from_iterable(map(summary.read_verdicts, folders)), summary.PAPER)
-    decided = grouped((record.scale, record.answer in ("yes", "no")) for record in records)
+    records = (
+        one for path in sorted(reports.glob("*/*/tables/verdicts.json")) for one in summary.read_verdicts(path.parents[1])
+    )
+    decided = grouped((one.scale, one.answer in ("yes", "no")) for one in records if one.by == summary.PAPER)
     counts = [f"{sum(found)} of {len(found)} at scale {scale}" for scale, found in decided.items()]
     return f"of the papers' claims, {' and '.join(counts)} are decided"
 
