@@ -39,4 +39,5 @@ def test_reporting_what_is_kept_leaves_git_status_clean(clone, scale, target):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert git(clone, "status", "--porcelain") == "", ANEW
-    assert [path.name for path in (clone / "data").iterdir()] == ["README.md"]
+    files = {str(path.relative_to(clone / "data")) for path in (clone / "data").rglob("*") if path.is_file()}
+    assert files == {"README.md", "prepared/.gitignore"}
