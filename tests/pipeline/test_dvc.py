@@ -74,6 +74,17 @@ def test_stages_fit_the_settings(copy, scale):
                 assert dependency.def_path in produced or Path(dependency.fs_path).exists(), f"{stage.addressing}: {dependency}"
 
 
+def test_a_stage_of_a_paper_depends_on_no_other_paper(copy):
+    """In both pipelines, so that a changed number in a paper's file makes that paper's stages alone."""
+    for name, stage in stages().items():
+        kind, _, paper = name.rpartition(":")[2].partition("@")
+        found = {
+            dependency.fs_path for dependency in stage.deps if Path(dependency.fs_path).is_relative_to(copy / "workflow/papers")
+        }
+        expected = [] if kind == "prepare" or name == "pages" else [f"workflow/papers/{paper}".rstrip("/")]
+        assert found == {str(copy / folder) for folder in expected}, name
+
+
 def test_every_data_set_of_the_papers_has_a_stage(copy):
     for scale in PARAMS["scales"]:
         planned = plan.plan_experiments(read_params(overrides={"scale": scale}), Paths())
