@@ -157,22 +157,48 @@ def test_kept_results_replace_runs_with_the_same_config_and_data(paths):
     assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
-def test_report_only_uses_kept_runs_of_any_data(paths, monkeypatch):
-    """Nothing is fetched, and the mirror may lack the data."""
+@pytest.mark.parametrize("changes", [{}, {"data_mirror": "absent"}, {"report_only": True, "data_mirror": "absent"}])
+def test_kept_runs_answer_whatever_copy_of_the_data_they_are_of(paths, changes):
+    """Nothing is fetched, and the mirror may lack the data. The official release comes first, if all of its runs are kept."""
+    settings = one(dataset="mnist").model_copy(update=changes)
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     others = [kept(run, paths, f"other{place}", "other pixels") for place, run in enumerate(runs)]
-    for mirror in (None, "absent"):
-        found = plan_experiments(one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": mirror}), paths)[
-            "p"
-        ]["one"]
-        assert found.skipped is None and found.runs == tuple(others)
-        assert {run.data for run in found.runs} == {"other pixels"} and not found.warnings
-    official = kept(runs[0], paths, "zz-official")
-    found = plan_experiments(one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"}), paths)[
-        "p"
-    ]["one"]
-    assert found.runs[0] == official
+    for place, run in enumerate(runs):
+        found = experiments.plan_training(settings, paths)["p"]["one"]
+        assert found.runs == found.of_other_data == tuple(others) and not found.warnings and found.skipped is None
+        kept(run, paths, f"zz-official{place}")
+    found = plan_experiments(settings, paths)["p"]["one"]
+    assert {run.data for run in found.runs} == {datasets.pinned("mnist")} and not found.of_other_data
     assert not paths.data.exists()
+
+
+def test_kept_runs_of_other_data_do_not_answer_if_the_settings_ask_for_the_same(paths):
+    runs = plan_experiments(params(), paths)["p"]["one"].runs
+    for run in runs:
+        kept(run, paths, f"other-{run.id}", "other pixels", run.code)
+    same = [kept(runs[0], paths, "same")]
+    for value, expected in (("same_data", (*same, *runs[1:])), (False, runs)):
+        assert plan_experiments(params(use_kept_results=value), paths)["p"]["one"].runs == expected
+
+
+def test_runs_of_two_copies_are_never_mixed(paths):
+    """The whole experiment is to be trained on the data at hand; until then what is finished of one copy is reported."""
+    three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
+    runs = plan_experiments(one(series=three), paths)["p"]["one"].runs
+    others = [kept(run, paths, f"other-{run.id}", "other pixels", run.code) for run in runs[:5]]
+    finish(runs[5])
+    for data, shown in ((None, others[:4]), ("report_only", others[:4])):
+        found = plan_experiments(one(series=three).model_copy(update={data: True} if data else {}), paths)["p"]["one"]
+        part = found if data else experiments.reported(found, params(), paths)
+        assert (
+            part.runs == tuple(shown)
+            and part.requested_series == tuple(three)
+            and [run.data for run in part.unfinished] == ["other pixels"]
+        )
+        assert data or found.runs == runs
+    for run in runs:
+        finish(run)
+    assert plan_experiments(one(series=three), paths)["p"]["one"].runs == runs
 
 
 def test_report_only_prefers_own_runs_to_kept_ones_of_other_data(paths):
@@ -183,39 +209,24 @@ def test_report_only_prefers_own_runs_to_kept_ones_of_other_data(paths):
     assert plan_experiments(params(report_only=True), paths)["p"]["one"].runs == item.runs
 
 
-def test_runs_on_a_mirrors_data_are_reported_without_the_data(paths, monkeypatch):
-    mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
-    runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
-    own = [asked(run, paths.runs("p"), f"own{place}", "m", run.code) for place, run in enumerate(runs)]
-    read, stored_runs = [], run_lookup.stored_runs
-    monkeypatch.setattr(experiments, "stored_runs", lambda folder: read.append(folder) or stored_runs(folder))
-    assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
-    assert sorted(read) == [paths.kept("p"), paths.runs("p")]  # each once, however many runs there are
-    shutil.rmtree(own[0].folder)
-    asked(own[0], paths.runs("p"), "own0")
-    assert plan_experiments(mirrored, paths)["p"]["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4)
-
-
 def test_todays_code_is_preferred_among_finished_runs(paths):
-    """Without the data, and whichever folder comes first."""
+    """Whichever folder comes first."""
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     own = [asked(run, paths.runs("p"), "own", "m", run.code) for run in runs]
     for name in ("a-older", "z-older"):
         asked(runs[0], paths.runs("p"), name, "m")
-    mirrored = one(dataset="mnist").model_copy(update={"report_only": True, "data_mirror": "absent"})
-    assert plan_experiments(mirrored, paths)["p"]["one"].runs == tuple(own)
+    assert {run.id for run in run_lookup.stored_runs(paths.runs("p")).values()} == {run.id for run in own}
 
 
-def test_planning_warns_of_kept_runs_of_other_data(paths):
+def test_planning_says_of_which_other_data_runs_are_kept(paths):
     item = plan_experiments(params(), paths)["p"]["one"]
-    for run in item.runs[:2]:
+    for run in item.runs:
         asked(run, paths.kept("p"), f"other-{run.id}", "other pixels", run.code, dataset="Digits (mirror)")
     planned = plan_experiments(params(), paths)
-    assert planned["p"]["one"].runs == item.runs and planned["p"]["one"].kept_with_other_data == item.runs[:2]
     assert experiments.warnings(all_experiments(planned)) == [
-        "p one: 2 runs are kept, but of other data: Digits (mirror); report_only=true reports what is kept"
+        "4 of 8 runs are kept, made from Digits (mirror); use_kept_results=same_data trains them on the data here"
     ]
-    for run in item.runs[:2]:
+    for run in item.runs:
         finish(run)
     assert experiments.warnings(all_experiments(plan_experiments(params(), paths))) == []
 

@@ -39,7 +39,7 @@ def test_prune_spares_runs_whose_data_are_not_here(name, mirror, paths, tmp_path
     """Also without a mirror, when the settings could only mean the official release."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", mirror and str(tmp_path / mirror))
     settings = one(**ELSEWHERE[name])
-    named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs
+    named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, strict=True))["p"]["one"].runs
     spared = [lie(named[0], paths, "theirs", "older"), lie(named[1], paths, "others", named[1].code)]
     spared[1].summary.unlink()  # it has only begun
     other = lie(replace(named[0], config=named[0].config.model_copy(update={"lr": 9.0, "seed": 7})), paths, "theirs", "older")
@@ -95,9 +95,7 @@ def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
     """A finished run of earlier code, and one of other data while the named ones are not here."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")
     for settings, data in ((one(), None), (one(**ELSEWHERE["mnist"]), "theirs")):
-        named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, allow_missing=True))["p"]["one"].runs[
-            0
-        ]
+        named = plan_experiments(settings, paths, data=DatasetIdentities(settings, paths, strict=True))["p"]["one"].runs[0]
         older = lie(named, paths, data or named.data, "older")
         shutil.copytree(older.folder, paths.stored("p") / older.id)
         shutil.rmtree(older.folder)

@@ -196,7 +196,7 @@ def test_snakemake_trains_trials_only_if_asked():
         == set(asked.targets["tune"])
         == {run.summary for trial in planned(settings()).trials for run in trial.runs}
     )
-    assert {item.name for item in asked.request.needed} == {"one-tuning"}
+    assert {item.name for item in asked.request.trained} == {"one-tuning"}
     packed = {job.name for job in asked.train_jobs}
     assert {job.name for job in work(main=False).train_jobs} >= packed
     with pytest.raises(UserError, match="p one: no values are chosen with these settings for Prox"):

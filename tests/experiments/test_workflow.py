@@ -1,7 +1,9 @@
 """The work that Snakemake's rules read, without Snakemake."""
 
 import copy
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from fedrepro.experiments import jobs, plan, request, workflow
 from fedrepro.experiments.request import Command
 from fedrepro.experiments.workflow import Capacity, Workflow, plan_workflow
 from fedrepro.runs.mlflow_mirror import MirrorOutcome
+from fedrepro.runs.paths import Paths
+from fedrepro.runs.reasons import MissingKind, MissingReason
 from fedrepro.runs.run import Run
 from support.experiments import SETTINGS, finish
 from support.settings import PAPER, place, place_paper
@@ -95,7 +99,7 @@ def test_snakemake_says_which_words_are_targets(words, targets, runs_jobs):
 
 def test_data_are_needed_by_what_is_requested_and_by_rules():
     def names(*requested: str) -> list[str]:
-        return sorted({item.name for item in made(*requested).request.needed})
+        return sorted({item.name for item in made(*requested).request.trained})
 
     assert names("f2") == ["two"] and names("f2", "data") == names("f2", "data/partitions/x.npz") == names() == ["one", "two"]
 
@@ -150,6 +154,27 @@ def test_targets_name_their_files():
     assert set(work.targets["data"]) == {*work.prepared(runs_of(work)), *work.partitions(runs_of(work))}
     for targets in (work.targets, made("data_digits").targets):
         assert targets["data_digits"] == [Path("data/prepared/digits/meta.json")] and targets["data_mnist"] == []
+
+
+def test_reports_of_a_paper_with_kept_results_train_nothing():
+    """They say what is not run, with the command that trains it. What names runs or an artifact trains it."""
+    one, two = made().plan["p"].values()
+    for run in one.runs:
+        finish(replace(run, folder=Paths().kept("p") / run.id))
+    for asked in ((), ("all",), ("p",), ("reports/quick/p/figures/f2.svg",)):
+        work = made(*asked)
+        assert not work.train_jobs and not work.study_jobs and not work.targets["data"] and work.reports.done_files("p")
+        assert work.reports.plan["p"]["two"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=2, total=4)
+        (message,) = work.warnings
+        assert re.fullmatch(
+            r"p: not run: two\. To train them, in about \d.*: snakemake --cores 2 train_p --config scale=quick", message
+        )
+    missing = sorted(run.id for run in two.runs if run not in one.runs)
+    for asked in (("train_p",), ("train",), ("f2",), ("p", "f2"), ("results/runs/p/x/record.json",)):
+        assert work_of(made(*asked).train_jobs) == missing and not made(*asked).warnings, asked
+    assert work_of(made("f1").train_jobs) == [] == made("f1").warnings
+    for value, count in (("same_data", 2), (False, 6)):
+        assert len(work_of(made("p", use_kept_results=value).train_jobs)) == count
 
 
 def test_report_only_needs_no_data():

@@ -13,8 +13,6 @@ from fedrepro.report import paper as spec
 from fedrepro.report.verdicts.summary import VERDICTS
 from fedrepro.runs.paths import Paths
 
-OTHER_DATA = "kept of other data"
-
 
 @dataclass(frozen=True)
 class Target:
@@ -51,8 +49,6 @@ def format_table(targets: Iterable[Target]) -> str:
     rows = [Target("target", "title", "state", "left"), *targets]
     widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
     lines = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
-    if any(OTHER_DATA in row.state for row in rows):
-        lines.append(f"{OTHER_DATA}: trained again here; report_only=true reports what is kept")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
         lines.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
     return "\n".join(lines)
@@ -82,8 +78,6 @@ def _describe_target(target: str, title: str, items: list[PlannedExperiment], wo
         state = "finished"
     else:
         state = f"{done} of {count(total, 'run')}{'' if complete else ' and more'}" if done else "not run"
-    if elsewhere := len({run.summary for item in items for run in item.kept_with_other_data}):
-        state += f", {elsewhere} {OTHER_DATA}"
     files = set(done_files.values())
     unfinished = [entry for entry in work if entry.done_file in files]
     time_left = duration(cost.wall_seconds(unfinished, cores)) if unfinished else ""

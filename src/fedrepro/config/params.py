@@ -341,7 +341,11 @@ class Params(Frozen):
         1, description="cores of a training job on a processor, over which sequential clients are spread"
     )
     checkpoint_seconds: NonNegative = Field(30, description="a run saves its state at most this often")
-    use_kept_results: bool = Field(True, description="reuse the committed runs in results/kept; false: train everything")
+    use_kept_results: bool | Literal["same_data"] = Field(
+        True,
+        description="reuse the committed runs in results/kept, whatever copy of the data they were made from; "
+        "same_data: only those of the data here; false: train everything",
+    )
     report_only: bool = Field(
         False, description="train nothing: report the series whose runs are all finished, where an experiment has two or more"
     )

@@ -8,6 +8,7 @@ Committed results in `results/kept/` replace every run with the same config and 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fedrepro.experiments.jobs import Work
 from fedrepro.experiments.resolve import NOT_TRAINING, check_study, error_prefix_at_scale, experiment_at_scale, run_configs
 from fedrepro.experiments.run_lookup import DatasetIdentities, RunLookup, stored_runs
 from fedrepro.experiments.study_plan import PlannedStudy, StudyRun, plan_study
-from fedrepro.runs import reasons
+from fedrepro.runs import reasons, records
 from fedrepro.runs.gather import ResultSources
 from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -48,10 +49,11 @@ class PlannedExperiment:
     training: Experiment | None
     series: tuple[Series, ...]
     skipped: MissingReason | None = None  # why there are no series
-    requested_series: tuple[str, ...] = ()  # labels, also of those left out; with `report_only`, if a run is unfinished
-    unfinished: tuple[Run, ...] = ()  # with `report_only`: the unfinished runs
+    requested_series: tuple[str, ...] = ()  # labels, also of those left out because a run is unfinished
+    unfinished: tuple[Run, ...] = ()  # the runs without which it is reported
+    finished: "PlannedExperiment | None" = None  # what is reported if nothing is trained; None: all of it
     warnings: tuple[str, ...] = ()  # what the user should know before it is trained
-    kept_with_other_data: tuple[Run, ...] = ()  # to be trained although runs of other data are kept
+    of_other_data: tuple[Run, ...] = ()  # kept, of other data than those at hand
     location: str = ""  # file and key of its settings, for messages
     studies: Mapping[str, PlannedStudy] = field(default_factory=dict)  # of its runs, by name
 
@@ -78,15 +80,26 @@ def plan_experiments(params: Params, paths: Paths, data: DatasetIdentities | Non
     data = data or DatasetIdentities(params, paths)
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for paper, settings in params.paper_settings.items():
-        lookup = run_lookup(paths, paper, params.use_kept_results)
+        lookup = run_lookup(paths, paper, params)
         planned[paper] = {}
         for name in settings.experiments:
             experiment = _plan_series(params, paper, name, data, lookup)
-            planned[paper][name] = replace(experiment, studies=_plan_studies(experiment, params, paths))
+            if params.report_only:
+                planned[paper][name] = reported(experiment, params, paths)
+            else:
+                planned[paper][name] = replace(experiment, studies=_plan_studies(experiment, params, paths))
     return planned
 
 
-def _plan_studies(experiment: PlannedExperiment, params: Params, paths: Paths) -> dict[str, PlannedStudy]:
+def reported(experiment: PlannedExperiment, params: Params, paths: Paths) -> PlannedExperiment:
+    """Return an experiment without what is not finished."""
+    shown = experiment.finished or experiment
+    return replace(shown, studies=_plan_studies(shown, params, paths, finished_only=True))
+
+
+def _plan_studies(
+    experiment: PlannedExperiment, params: Params, paths: Paths, finished_only: bool = False
+) -> dict[str, PlannedStudy]:
     """Return every study of an experiment by name; one that it does not have says why."""
     names, paper = registry.names("studies"), experiment.paper
     if experiment.training is None:
@@ -97,7 +110,7 @@ def _plan_studies(experiment: PlannedExperiment, params: Params, paths: Paths) -
             for run in experiment.runs:
                 check_study(name, values, run.config, where)
     series = {one.label: one.runs for one in experiment.series}
-    return {name: plan_study(name, requested.get(name), series, params, paths, paper) for name in names}
+    return {name: plan_study(name, requested.get(name), series, paths, paper, finished_only) for name in names}
 
 
 def _plan_series(params: Params, paper: str, name: str, data: DatasetIdentities, lookup: RunLookup) -> PlannedExperiment:
@@ -110,17 +123,32 @@ def _plan_series(params: Params, paper: str, name: str, data: DatasetIdentities,
             if untuned := tuning.untuned(training, chosen):
                 command = tuning.command(paper, params.scale)
                 return PlannedExperiment(paper, name, None, (), MissingReason(MissingKind.NOT_TUNED, command, series=untuned))
-            series: list[Series] = []
+            configs: dict[str, list[RunConfig]] = {}
             for label, choice in training.series.items():
                 choice = tuning.with_values(choice, chosen[label].values if tuning.TUNE in choice.options else {})
-                configs = run_configs(params, training, choice, f"{where}: series.{label}")
-                runs = [lookup.find(config, data.identity(config.dataset), params.report_only) for config in configs]
-                series.append(Series(label, tuple(runs)))
+                configs[label] = list(run_configs(params, training, choice, f"{where}: series.{label}"))
     except DataUnavailable as error:
         return PlannedExperiment(paper, name, None, (), MissingReason(MissingKind.DATA_MISSING, str(error)))
-    experiment = PlannedExperiment(paper, name, training, tuple(series), location=where)
-    experiment = replace(experiment, warnings=tuple(_tuning_warnings(experiment, params)))
-    return _without_unfinished(experiment) if params.report_only else _with_warnings(experiment, data, lookup)
+    by_dataset: dict[str, list[RunConfig]] = {}
+    for config in chain.from_iterable(configs.values()):
+        by_dataset.setdefault(datasets.key(config.dataset), []).append(config)
+    here = {key: data.identity(group[0].dataset) for key, group in by_dataset.items()}
+    copies = {key: lookup.copies(group, here[key]) for key, group in by_dataset.items()}
+
+    def of_copies(most_finished: bool) -> PlannedExperiment:
+        def find(config: RunConfig) -> Run:
+            return lookup.find(config, copies[datasets.key(config.dataset)][most_finished])
+
+        series = tuple(Series(label, tuple(map(find, group))) for label, group in configs.items())
+        experiment = PlannedExperiment(paper, name, training, series, location=where)
+        other = tuple(run for run in experiment.runs if run.data != here[datasets.key(run.config.dataset)])
+        return replace(experiment, warnings=tuple(_tuning_warnings(experiment, params)), of_other_data=other)
+
+    experiment = of_copies(most_finished=False)
+    if all(run.summary.exists() for run in experiment.runs):
+        return experiment
+    finished = _without_unfinished(of_copies(most_finished=True))
+    return _with_warnings(replace(experiment, finished=finished), data)
 
 
 def _tuning_warnings(experiment: PlannedExperiment, params: Params) -> list[str]:
@@ -143,22 +171,21 @@ def plan_training(params: Params, paths: Paths, choose: Callable[[Plan], Iterabl
     """
     data = DatasetIdentities(params, paths)
     planned = plan_experiments(params, paths, data)
-    runs = unique_runs((choose or all_experiments)(planned))
+    runs = [run for run in unique_runs((choose or all_experiments)(planned)) if not run.is_kept and not params.report_only]
     return plan_experiments(params, paths, data) if data.prepare_unidentified(run.config.dataset for run in runs) else planned
 
 
-def run_lookup(paths: Paths, paper: str, kept: bool) -> RunLookup:
+def run_lookup(paths: Paths, paper: str, params: Params) -> RunLookup:
     def new(config: RunConfig, data: str) -> Run:
         return Run(paths.runs(paper) / run_id(config, data), config, data, code_digest(config))
 
-    return RunLookup(stored_runs(paths.kept(paper)) if kept else {}, lambda: stored_runs(paths.runs(paper)), new)
+    kept = stored_runs(paths.kept(paper)).values() if params.use_kept_results else ()
+    return RunLookup(kept, new, any_copy=params.use_kept_results is True)
 
 
 def _without_unfinished(experiment: PlannedExperiment) -> PlannedExperiment:
     """Leave out the series with unfinished runs; skip the experiment if fewer than two are left, which cannot be compared."""
     missing = [run for run in experiment.runs if not run.summary.exists()]
-    if not missing:
-        return experiment
     finished = tuple(series for series in experiment.series if not set(series.runs) & set(missing))
     labels = tuple(series.label for series in experiment.series)
     total = len(experiment.runs)
@@ -169,17 +196,22 @@ def _without_unfinished(experiment: PlannedExperiment) -> PlannedExperiment:
     return replace(experiment, training=None, series=(), skipped=reason)
 
 
-def _with_warnings(experiment: PlannedExperiment, data: DatasetIdentities, lookup: RunLookup) -> PlannedExperiment:
-    """Add the warnings about its data and methods."""
-    keys = dict.fromkeys(datasets.key(run.config.dataset) for run in experiment.runs)
-    others = lookup.kept_with_other_data(dict.fromkeys(experiment.runs))
+def _with_warnings(experiment: PlannedExperiment, data: DatasetIdentities) -> PlannedExperiment:
+    """Add the warnings about the data and methods of unfinished runs; leave all out if their data are not here."""
+    missing = [run for run in experiment.runs if not run.summary.exists()]
+    keys = {datasets.key(run.config.dataset): run.config.dataset for run in missing}
+    try:
+        for choice in keys.values():
+            data.check_available(choice)
+    except DataUnavailable as error:
+        reason = MissingReason(MissingKind.DATA_MISSING, str(error))
+        return replace(experiment, training=None, series=(), skipped=reason, warnings=())
     messages = [
         *experiment.warnings,
         *(f"{key} {data.warnings[key]}" for key in keys if key in data.warnings),
-        lookup.other_data_message(others),
         *dict.fromkeys(algorithms.warning(run.config) for run in experiment.runs),
     ]
-    return replace(experiment, warnings=tuple(filter(None, messages)), kept_with_other_data=tuple(others))
+    return replace(experiment, warnings=tuple(filter(None, messages)))
 
 
 def warnings(chosen: Sequence[PlannedExperiment], compare: str = "none") -> list[str]:
@@ -194,8 +226,17 @@ def warnings(chosen: Sequence[PlannedExperiment], compare: str = "none") -> list
     for item in chosen:
         for warning in (*item.warnings, *([str(item.skipped)] if item.blocked else [])):
             names.setdefault(warning, []).append(f"{item.paper} {item.name}")
-    messages = [f"{', '.join(group)}: {warning}" for warning, group in names.items()] + _other_code_warning(chosen)
+    messages = [f"{', '.join(group)}: {warning}" for warning, group in names.items()]
+    messages += _other_data_note(chosen) + _other_code_warning(chosen)
     return messages if compare == "none" else messages + _single_seed_warning(chosen)
+
+
+def _other_data_note(chosen: Sequence[PlannedExperiment]) -> list[str]:
+    """Say of which other data than those at hand runs are kept."""
+    runs = list({run.folder: run for item in chosen for run in item.of_other_data}.values())
+    labels = sorted({records.load(run.folder)["dataset"] for run in runs})
+    text = f"{len(runs)} of {count(len(unique_runs(chosen)), 'run')} {'is' if len(runs) == 1 else 'are'} kept"
+    return [f"{text}, made from {', '.join(labels)}; use_kept_results=same_data trains them on the data here"] if runs else []
 
 
 def _other_code_warning(chosen: Sequence[PlannedExperiment]) -> list[str]:

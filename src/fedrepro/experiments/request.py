@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedrepro.config import registry
+from fedrepro.config.params import Params
 from fedrepro.core.errors import UserError
 from fedrepro.experiments.plan import Plan, PlannedExperiment, all_experiments
 from fedrepro.report import paper as spec
@@ -14,7 +15,9 @@ from fedrepro.report.paper import Paper
 
 # options with which Snakemake runs no job, so that no data are prepared to name runs
 READ_ONLY_OPTIONS = ("summary", "detailed_summary", "dag", "rulegraph", "filegraph", "d3dag", "unlock", "dryrun")
-FILES = ("data/", "reports/", "results/")  # beginnings of targets that are files
+REPORTS = "reports/"
+FILES = ("data/", REPORTS, "results/")  # beginnings of targets that are files
+REPORTED = {"all", "mirror", "notebook", "page", "pdf"}  # rules that show what there is
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class Request:
 
     targets: frozenset[str]
     experiments: tuple[PlannedExperiment, ...]  # behind the targets
-    needed: tuple[PlannedExperiment, ...]  # all on which a target may depend
+    trained: tuple[PlannedExperiment, ...]  # what may be trained for them
+    reported: frozenset[tuple[str, str]]  # paper and name of the experiments of which reports show what is finished
     alone: Mapping[str, frozenset[str]]  # paper -> its artifacts that are named, if nothing else of the paper is
 
     @property
@@ -54,19 +58,39 @@ def read_command(arguments: Sequence[str]) -> Command:
     return Command(frozenset(options.targets or ()), not any(getattr(options, name) for name in READ_ONLY_OPTIONS))
 
 
-def request(
-    targets: Iterable[str], planned: Plan, trials: Plan, papers: Mapping[str, Paper], default_papers: Iterable[str]
-) -> Request:
-    """Return what some targets ask for; without any, the default papers."""
+def request(targets: Iterable[str], planned: Plan, trials: Plan, papers: Mapping[str, Paper], params: Params) -> Request:
+    """Return what some targets ask for; without any, the default papers.
+
+    Reports of a paper with kept results show what is finished. All other targets train what is not.
+    """
     targets = frozenset(targets)
-    default = [item for paper in default_papers for item in planned[paper].values()]
-    tried, named = all_experiments(trials), select(sorted(targets), planned, papers)
-    needed = select(sorted(target for target in targets if not target.startswith("tune_")), planned, papers)
-    general = {*spec.RULES, *(f"data_{name}" for name in registry.names("datasets"))} - {"tune"}
-    if not targets or targets & general:
-        needed += default
-    asked = Request(targets, tuple(named or default), (*tried, *needed), _alone(targets, planned, papers))
-    return Request(targets, asked.experiments, (*tried, *all_experiments(planned)), asked.alone) if asked.files else asked
+    default = [item for paper in params.default_papers for item in planned[paper].values()]
+
+    def needed(targets: frozenset[str]) -> list[PlannedExperiment]:
+        """Return all experiments on which targets may depend."""
+        if any(target.startswith(FILES) for target in targets):
+            return all_experiments(planned)
+        found = select(sorted(target for target in targets if not target.startswith("tune_")), planned, papers)
+        general = {*spec.RULES, *(f"data_{name}" for name in registry.names("datasets"))} - {"tune"}
+        return found + (default if targets & general else [])
+
+    all_targets = targets or frozenset({"all"})
+    shown = frozenset(target for target in all_targets if target in REPORTED | planned.keys() or target.startswith(REPORTS))
+    kept = {paper for paper, group in planned.items() if params.use_kept_results is True and any(map(_is_kept, group.values()))}
+    trained = needed(all_targets - shown) + [item for item in needed(shown) if item.paper not in kept]
+    named = {(item.paper, item.name) for item in trained}
+    return Request(
+        targets,
+        tuple(select(sorted(targets), planned, papers) or default),
+        (*all_experiments(trials), *([] if params.report_only else trained)),
+        frozenset((paper, name) for paper in kept for name in planned[paper] if (paper, name) not in named),
+        _alone(targets, planned, papers),
+    )
+
+
+def _is_kept(item: PlannedExperiment) -> bool:
+    """Return whether kept runs are all that an experiment needs."""
+    return bool(item.runs) and all(run.is_kept for run in item.runs)
 
 
 def select(targets: Iterable[str], planned: Plan, papers: Mapping[str, Paper]) -> list[PlannedExperiment]:

@@ -1,13 +1,12 @@
 """Identities of a plan's data sets, and lookup of the run that answers a config: a kept one, or one in `results/runs/`.
 
-When training, a kept run is reused only if it was made from the same data. With `report_only`, kept runs from other copies of
-the data are shown too, labelled with their data.
+All runs of an experiment are of one copy of a data set: of one of which all are finished, the data at hand first and then any
+of which they are kept; else of the data at hand, on which the whole experiment can be trained.
 """
 
-import functools
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fedrepro.config.params import Params, RunConfig
@@ -32,47 +31,53 @@ class DatasetIdentities:
         warnings: data set key -> what the user should know before training on it.
     """
 
-    def __init__(self, params: Params, paths: Paths, allow_missing: bool = False) -> None:
-        """With `allow_missing`, as with `report_only`, data that no job may fetch get an identity too."""
-        self._params, self._paths, self._allow_missing = params, paths, allow_missing or params.report_only
+    def __init__(self, params: Params, paths: Paths, strict: bool = False) -> None:
+        """With `strict`, damaged data are an error and none are assumed to be the official release."""
+        self._params, self._paths, self._strict = params, paths, strict
         self._cache: dict[str, str] = {}
         self._tried: set[str] = set()
         self.warnings: dict[str, str] = {}
 
     def identity(self, choice: Choice) -> str:
-        """Return the identity of the prepared data, else the one that the mirror declares, else the official release's. Raises
-        DataUnavailable for data that no job may fetch."""
+        """Return the identity of the prepared data, else the one that the mirror declares, else the official release's."""
         key = datasets.key(choice)
         if key not in self._cache:
             self._cache[key] = self._identify(key, choice)
         return self._cache[key]
 
     def _identify(self, key: str, choice: Choice) -> str:
-        raw, folder, mirror = self._paths.raw, self._paths.prepared(choice), self._params.mirror
-        if self._allow_missing:
-            return datasets.planned_identity(choice, raw, folder, mirror) or UNKNOWN
+        where = self._paths.raw, self._paths.prepared(choice), self._params.mirror
+        if self._strict:
+            return datasets.planned_identity(choice, *where) or UNKNOWN
         release = datasets.pinned(choice) or UNKNOWN
         try:
-            identity = datasets.planned_identity(choice, raw, folder, mirror) or release
+            return datasets.planned_identity(choice, *where) or release
+        except UserError as error:
+            self.warnings[key] = f"is not available: {error}"
+            return release
+
+    def check_available(self, choice: Choice) -> None:
+        """Add to `warnings` what stands against training on data. Raises DataUnavailable for those that no job may fetch."""
+        key, raw, folder, mirror = datasets.key(choice), self._paths.raw, self._paths.prepared(choice), self._params.mirror
+        if self._strict or key in self.warnings:
+            return
+        try:
             if not mirror and datasets.is_copy(folder):
                 copies = f"{datasets.raw_folder(choice, raw)} and {folder}"
                 self.warnings[key] = f"is a copy that differs from the official release; delete {copies} to train on that"
             if not (folder / datasets.META).exists() and key not in self._tried:
                 datasets.check_available(choice, raw, mirror)
-                if identity == UNKNOWN:
+                if self.identity(choice) == UNKNOWN:
                     self.warnings[key] = NAMED_LATER
-            return identity
         except DataUnavailable:
             raise
         except UserError as error:
             self.warnings[key] = f"is not available: {error}"
-            return release
 
     def prepare_unidentified(self, choices: Iterable[Choice]) -> bool:
         """Prepare the data sets whose identity only the data themselves tell, such as the user's own and drawn ones. Returns
         whether there were any, so that the plan has to be made again."""
-        sets = {} if self._allow_missing else {datasets.key(choice): choice for choice in choices}
-        for key, choice in sets.items():
+        for key, choice in {datasets.key(choice): choice for choice in choices}.items():
             where = self._paths.raw, self._paths.prepared(choice), self._params.mirror
             try:
                 if datasets.is_identified(choice, *where):
@@ -89,65 +94,34 @@ class DatasetIdentities:
 class RunLookup:
     """Finds the run for a config: a kept one, or the one in `results/runs/`, which may be unfinished."""
 
-    def __init__(
-        self,
-        kept: Mapping[str, Run],
-        load_finished: Callable[[], Mapping[str, Run]],
-        new: Callable[[RunConfig, str], Run],
-    ) -> None:
+    def __init__(self, kept: Iterable[Run], new: Callable[[RunConfig, str], Run], any_copy: bool = True) -> None:
         """
         Args:
-            kept: the kept runs by `run_key`.
-            load_finished: returns the finished runs in `results/runs/` by `run_key`; called once, when first needed.
             new: makes the run of a config and a data identity.
+            any_copy: whether runs that are kept of other data than those at hand answer, too.
         """
-        self._kept, self._load_finished, self._new = kept, load_finished, new
-        self._kept_by_config = _by_config(kept.values())
+        self._new, self._any_copy = new, any_copy
+        self._kept: dict[str, dict[str, Run]] = defaultdict(dict)  # config -> data -> run
+        for run in kept:
+            self._kept[config_key(run.config)][run.data] = run
 
-    def find(self, config: RunConfig, data: str, report_only: bool) -> Run:
-        """Return the kept run of these data, else the one in `results/runs/`, which need not be finished.
+    def find(self, config: RunConfig, data: str) -> Run:
+        """Return the kept run of these data, else the one in `results/runs/`, which need not be finished."""
+        return self._kept[config_key(config)].get(data) or self._new(config, data)
 
-        With `report_only`, an unfinished run is replaced by a finished one: of the same code if the data are unknown, or a kept
-        one of other data. Official releases come first.
+    def copies(self, configs: Sequence[RunConfig], here: str) -> tuple[str, str]:
+        """Return the identity of the data that runs of one data set are of, and of those of which most are finished.
+
+        Args:
+            here: that of the data at hand, which come first, and the official release next.
         """
-        if kept_run := self._kept.get(run_key(config, data)):
-            return kept_run
-        run = self._new(config, data)
-        if not report_only or run.summary.exists():
-            return run
-        candidates = [*self._finished_by_same_code(run), *self.kept_from_other_data(run)]
-        official = [other for other in candidates if other.data == datasets.pinned(other.config.dataset)]
-        return next(iter([*official, *candidates]), run)
-
-    def _finished_by_same_code(self, run: Run) -> list[Run]:
-        """Return the finished runs of the same config and code, if the run's data are unknown."""
-        finished = self._finished_by_config.get(config_key(run.config), []) if run.data == UNKNOWN else []
-        return [other for other in finished if other.code == run.code]
-
-    @functools.cached_property
-    def _finished_by_config(self) -> dict[str, list[Run]]:
-        return _by_config(self._load_finished().values())
-
-    def kept_from_other_data(self, run: Run) -> list[Run]:
-        """Return the kept runs with the config of one that is not kept."""
-        runs = self._kept_by_config.get(config_key(run.config), [])
-        return [] if run in runs else runs
-
-    def kept_with_other_data(self, runs: Iterable[Run]) -> dict[Run, list[Run]]:
-        """Return the unfinished runs for which there are kept runs of other data, with these."""
-        kept_runs = {run: self.kept_from_other_data(run) for run in runs if not run.summary.exists()}
-        return {run: others for run, others in kept_runs.items() if others}
-
-    @staticmethod
-    def other_data_message(kept_with_other_data: Mapping[Run, list[Run]]) -> str | None:
-        """Explain in one line why those kept runs are not used."""
-        if not kept_with_other_data:
-            return None
-        others = [other for group in kept_with_other_data.values() for other in group]
-        labels = sorted({records.load(other.folder)["dataset"] for other in others})
-        number = len(kept_with_other_data)
-        start = "1 run is" if number == 1 else f"{number} runs are"
-        return f"{start} kept, but of other data: {', '.join(labels)}; report_only=true reports what is kept"
+        copies = {here: None}
+        if self._any_copy:
+            kept = {data for config in configs for data in self._kept[config_key(config)]}
+            copies |= dict.fromkeys(sorted(kept, key=lambda data: (data != datasets.pinned(configs[0].dataset), data)))
+        finished = {data: sum(self.find(config, data).summary.exists() for config in configs) for data in copies}
+        most = max(finished, key=lambda data: finished[data])
+        return most if finished[most] == len(configs) else here, most
 
 
 def stored_runs(folder: Path) -> dict[str, Run]:
@@ -186,10 +160,3 @@ def run_key(config: RunConfig, data: str) -> str:
 def config_key(config: RunConfig) -> str:
     """Return the key that runs share exactly if they have the same config, whatever their data and code."""
     return run_key(config, "")
-
-
-def _by_config(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    groups: dict[str, list[Run]] = defaultdict(list)
-    for run in runs:
-        groups[config_key(run.config)].append(run)
-    return groups

@@ -15,7 +15,6 @@ from typing import Any
 
 from fedrepro import studies
 from fedrepro.config import registry
-from fedrepro.config.params import Params
 from fedrepro.config.types import Frozen
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
@@ -69,9 +68,18 @@ class PlannedStudy:
 
 
 def plan_study(
-    name: str, values: dict[str, Any] | None, series: Mapping[str, Sequence[Run]], params: Params, paths: Paths, paper: str
+    name: str,
+    values: dict[str, Any] | None,
+    series: Mapping[str, Sequence[Run]],
+    paths: Paths,
+    paper: str,
+    finished_only: bool = False,
 ) -> PlannedStudy:
-    """Plan a study of the runs of an experiment's series. `values`: its settings; None if there is no such study."""
+    """Plan a study of the runs of an experiment's series, unless it has to be finished and is not.
+
+    Args:
+        values: its settings; None if there is no such study.
+    """
     title, settings = registry.find("studies", name).title, studies.settings(name, values)
     if values is None:
         return PlannedStudy(None, {}, MissingReason(MissingKind.NO_STUDY, study=title))
@@ -83,7 +91,7 @@ def plan_study(
         return PlannedStudy(
             settings, {}, MissingReason(MissingKind.WEIGHTS_GONE, missing=total - left, total=total, study=title)
         )
-    if pending and params.report_only:
+    if pending and finished_only:
         return PlannedStudy(settings, {}, MissingReason(MissingKind.NOT_FINISHED, missing=pending, total=total, study=title))
     return PlannedStudy(settings, possible)
 

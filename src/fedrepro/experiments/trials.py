@@ -138,12 +138,11 @@ def plan_trials(
     Args:
         fetch: whether to prepare the data without which runs have no names.
     """
-    params = params.model_copy(update={"report_only": False})
     data, tuned = data or DatasetIdentities(params, paths), []
     for paper, settings in params.paper_settings.items():
         if papers is not None and paper not in papers:
             continue
-        lookup = plan.run_lookup(paths, paper, params.use_kept_results)
+        lookup = plan.run_lookup(paths, paper, params)
         for name in settings.experiments:
             try:
                 with error_prefix_at_scale(params, paper, name) as where:
@@ -170,7 +169,7 @@ def _plan_experiment(
         place, trials = f"{where}: series.{label}", []
         for values in tuning.combinations(training, choice, place):
             configs = run_configs(params, trial, tuning.with_values(choice, values), place)
-            runs = tuple(lookup.find(config, data.identity(config.dataset), report_only=False) for config in configs)
+            runs = tuple(lookup.find(config, data.identity(config.dataset)) for config in configs)
             trials.append(Trial(values, runs))
         tuned.append(TunedSeries(paper, name, label, training, tuple(trials), chosen.get(label)))
     return tuned

@@ -16,6 +16,7 @@ from fedrepro.config.params import DataSource, Params, with_papers
 from fedrepro.config.types import Choice
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
+from fedrepro.core.formatting import duration
 from fedrepro.data import datasets
 from fedrepro.experiments import cost, jobs, partition_jobs, plan, request, resolve, study_plan, trials
 from fedrepro.experiments.jobs import Job, Work
@@ -83,6 +84,7 @@ class Workflow:
     request: Request
     limits: JobLimits
     reports: Reports
+    left_out: tuple[str, ...]  # sentences on what reports of kept results leave out
     finished_before: frozenset[Path]  # summaries of runs
     train_jobs: tuple[Job, ...]
     study_jobs: tuple[Job, ...]
@@ -102,11 +104,16 @@ class Workflow:
     def warnings(self) -> list[str]:
         """What the user should know about the requested work before it starts."""
         names = sorted(self.request.targets & spec.targets(self.papers).keys())
-        chosen, compare = self.request.experiments, self.params.active_scale.compare
+        chosen, compare = self.reported, self.params.active_scale.compare
         if self.trials:  # one seed of a trial is no reason to warn
             chosen, compare = plan.all_experiments(self.trials), "none"
         empty = [f"{name}: nothing to show at scale {self.params.scale}" for name in names if not self.targets[name]]
-        return plan.warnings(chosen, compare) + empty
+        return plan.warnings(chosen, compare) + [*self.left_out, *empty]
+
+    @property
+    def reported(self) -> list[PlannedExperiment]:
+        """The requested experiments as reports show them."""
+        return [self.reports.plan[item.paper][item.name] for item in self.request.experiments]
 
     @cached_property
     def targets(self) -> dict[str, list[Any]]:
@@ -114,8 +121,7 @@ class Workflow:
         targets: dict[str, list[Any]] = {}
         for name, (paper, key) in spec.targets(self.papers).items():
             targets[name] = self.reports.artifact_files(paper, key)
-        needed = plan.unique_runs([] if self.params.report_only else self.request.needed)
-        runs = [run for run in needed if not run.is_kept]
+        runs = [run for run in plan.unique_runs(self.request.trained) if not run.is_kept]
         targets["data"] = self.prepared(runs) + self.partitions(runs)
         for name in registry.names("datasets"):  # what DVC prepares apart
             targets[f"data_{name}"] = self.prepared(run for run in runs if run.config.dataset.name == name)
@@ -184,7 +190,7 @@ class Workflow:
         everything = not self.request.targets or self.request.targets & {"all", "mirror"}
         if not self.params.mlflow_uri or not (everything or self.finished_before < finished(self.plan)):
             return None
-        runs = plan.planned_runs(self.request.experiments)
+        runs = plan.planned_runs(self.reported)
         return mlflow_mirror.mirror(runs, self.params.mlflow_uri, self.params.scale).problem
 
 
@@ -210,10 +216,10 @@ def plan_workflow(
 
     # settings -> plan
     def asked(planned: Plan, tried: Plan) -> Request:
-        return request.request(command.targets, planned, tried, papers, params.default_papers)
+        return request.request(command.targets, planned, tried, papers, params)
 
     if main and command.runs_jobs:
-        planned = plan.plan_training(params, paths, choose=lambda planned: asked(planned, {}).needed)
+        planned = plan.plan_training(params, paths, choose=lambda planned: asked(planned, {}).trained)
     else:  # jobs prepare data
         planned = plan.plan_experiments(params, paths)
     tuned = [paper for paper in papers if not main or {"tune", f"tune_{paper}"} & command.targets]
@@ -227,13 +233,22 @@ def plan_workflow(
         resolve.check_other_scales(params)
         _check_tuned(plan.all_experiments(tried) or requested.experiments)
     experiments = [*plan.all_experiments(planned), *plan.all_experiments(tried)]
-    reports = Reports(params, papers, planned, requested.alone)
+    shown = {
+        paper: {
+            name: plan.reported(item, params, paths) if (paper, name) in requested.reported else item
+            for name, item in group.items()
+        }
+        for paper, group in planned.items()
+    }
+    reports = Reports(params, papers, shown, requested.alone)
 
     # what is requested -> missing work with costs -> jobs
     folder = build / "packed" / params.scale
     if main:
         restore_summaries(experiments)
-        missing = cost.missing_work(plan.planned_work(requested.needed), params, paths)
+        missing = cost.missing_work(plan.planned_work(requested.trained), params, paths)
+        reported = [item for item in requested.experiments if (item.paper, item.name) in requested.reported]
+        left_out = _left_out(reported, params, limits)
         short = sum(work.cost.seconds for work in missing) < jobs.SHORT_WORK_SECONDS * limits.slots
         runs, studies = ([work for work in missing if work.is_study is is_study] for is_study in (False, True))
         train_jobs = jobs.pack_jobs(runs, limits.train_slots, together=not requested.files)
@@ -242,7 +257,7 @@ def plan_workflow(
         jobs.write_jobs(train_jobs, folder / "train")
         jobs.write_jobs(study_jobs, folder / "studies")
     else:
-        work = plan.planned_work(experiments)
+        work, left_out = plan.planned_work(experiments), []
         train_jobs, study_jobs = (jobs.read_jobs(work, folder / kind) for kind in ("train", "studies"))
     drawn = partition_jobs.partition_jobs(experiments, paths)
     return Workflow(
@@ -254,11 +269,27 @@ def plan_workflow(
         requested,
         limits,
         reports,
+        tuple(left_out),
         finished(planned),
         tuple(train_jobs),
         tuple(study_jobs),
         tuple(drawn),
     )
+
+
+def _left_out(shown: Iterable[PlannedExperiment], params: Params, limits: JobLimits) -> list[str]:
+    """Name the experiments of each paper that are not run, with their cost and the command that trains them."""
+    groups: dict[str, list[PlannedExperiment]] = {}
+    for item in shown:
+        if item.finished or not all(path.exists() for path in _done_files([item])):
+            groups.setdefault(item.paper, []).append(item)
+    sentences = []
+    for paper, items in groups.items():
+        seconds = cost.wall_seconds(cost.missing_work(plan.planned_work(items), params, Paths()), limits.slots)
+        command = f"snakemake --cores {limits.slots} train_{paper} --config scale={params.scale}"
+        names = ", ".join(item.name for item in items)
+        sentences.append(f"{paper}: not run: {names}. To train them, in about {duration(seconds)}: {command}")
+    return sentences
 
 
 def _check_tuned(chosen: Iterable[PlannedExperiment]) -> None:
