@@ -4,6 +4,7 @@ All runs of an experiment are of one copy of a data set: of one of which all are
 of which they are kept; else of the data at hand, on which the whole experiment can be trained.
 """
 
+import functools
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -141,8 +142,19 @@ def stored_runs(folder: Path) -> dict[str, Run]:
     return runs
 
 
-def begun_runs(folder: Path) -> Iterator[Run]:
-    """Yield the runs of a paper's folder or file, finished or not; leave out and raise as `stored_runs`."""
+def begun_runs(folder: Path) -> Iterable[Run]:
+    """Return the runs of a paper's folder or file, finished or not; leave out and raise as `stored_runs`."""
+    return (
+        _kept_runs(folder, records.version(folder)) if folder.suffix == records.KEPT and folder.exists() else _read_runs(folder)
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_runs(path: Path, version: tuple[int, ...]) -> tuple[Run, ...]:
+    return tuple(_read_runs(path))
+
+
+def _read_runs(folder: Path) -> Iterator[Run]:
     for run_folder, record in records.begun(folder).items():
         try:
             config = resolve(parse(RunConfig, record["config"], str(run_folder)))

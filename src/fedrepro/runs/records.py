@@ -196,10 +196,13 @@ def save(path: Path, records: Iterable[Record]) -> None:
 
 def load_kept(path: Path) -> Mapping[str, Record]:
     """Return a paper's committed runs by name. Raises UserError, naming the line, for one that is not as it was kept."""
-    if not os.path.lexists(path):
-        return {}
+    return _cached_kept(path, version(path)) if os.path.lexists(path) else {}
+
+
+def version(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file of committed runs is written."""
     state = path.stat()
-    return _cached_kept(path, (state.st_ino, state.st_mtime_ns, state.st_size))
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 @functools.lru_cache(maxsize=16)
