@@ -43,7 +43,10 @@ def module_path(kind: str, name: str | None = None) -> str:
 
 
 def _table(kind: str) -> dict[str, Any]:
-    return getattr(importlib.import_module(module_path(kind)), TABLES[kind][1])
+    return getattr(_import(module_path(kind)), TABLES[kind][1])
+
+
+_import = functools.cache(importlib.import_module)  # which takes microseconds even for what is imported
 
 
 def _singular(kind: str) -> str:
@@ -54,14 +57,16 @@ def find(kind: str, name: str | None) -> Any:
     """Return the row of a name for kinds with a table, its class for kinds in CLASSES, else its module.
 
     Raises UserError, with the valid names."""
-    if name not in (valid := names(kind)):
-        raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, valid))
-    if kind in TABLES:
-        return _table(kind)[name]
+    valid = _table(kind) if kind in TABLES else names(kind)
+    if name is None or name not in valid:
+        raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, names(kind)))
+    if isinstance(valid, dict):
+        return valid[name]
     module = importlib.import_module(module_path(kind, name))
     return _class_of(module, name.replace("_", "")) if kind in CLASSES else module
 
 
+@functools.cache
 def _class_of(module: ModuleType, name: str) -> type:
     """Return the class of a name, whatever its case; the last one, if a name is given twice."""
     *_, found = (value for key, value in vars(module).items() if key.lower() == name and isinstance(value, type))

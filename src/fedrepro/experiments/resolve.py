@@ -147,12 +147,12 @@ def _overrides(values: Any, where: str) -> dict[str, Any]:
 def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
     """Return a config with every option of every choice written out, except of kinds in `own`, which have no registered name.
     Raises UserError for an unknown name or option."""
-    filled: dict[str, dict[str, Any]] = {}
+    filled: dict[str, Choice] = {}
     for kind in (kind for kind in CHOICES if kind not in own):
         choice = getattr(config, kind)
-        filled[kind] = {"name": choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json")}
-    resolved = parse(RunConfig, config.model_dump() | filled, "run")
-    clients = filled["partition"]["clients"]
+        filled[kind] = Choice(name=choice.name, **registry.parse_options(f"{kind}s", choice).model_dump(mode="json"))
+    resolved = config.model_copy(update=filled)
+    clients = filled["partition"].options["clients"]
     if resolved.clients_per_round > clients:
         raise UserError(f"clients_per_round: at most the {clients} clients of the partition (got {resolved.clients_per_round})")
     name = resolved.algorithm.name
@@ -161,6 +161,6 @@ def resolve(config: RunConfig, own: Collection[str] = ()) -> RunConfig:
         raise UserError(f"optimizer: {name} assumes that clients train by SGD (got adam). Set optimizer: sgd")
     if resolved.keep_momentum and not method.supports_kept_momentum:
         raise UserError(f"keep_momentum: {name} starts each round with zero momentum (got true). Set keep_momentum: false")
-    if filled["partition"].get("permute_pixels") and resolved.validation and not resolved.validation.per_client:
+    if filled["partition"].options.get("permute_pixels") and resolved.validation and not resolved.validation.per_client:
         raise UserError("validation: its images have a pixel order that no client has. Set validation.per_client: true")
     return resolved
