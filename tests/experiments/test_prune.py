@@ -91,6 +91,17 @@ def test_prune_spares_finished_runs_of_earlier_code(paths, caplog):
     assert prune.unused(one(), paths) == [done.folder]
 
 
+def test_prune_spares_runs_beside_kept_ones_of_other_data(paths):
+    """The kept ones answer, but these are of the data here, and may have cost weeks."""
+    runs = plan_experiments(one(), paths)["p"]["one"].runs
+    finish(runs[0])
+    for run in runs:
+        other = replace(run, data="other pixels")
+        finish(replace(other, folder=paths.kept("p") / f"other-{run_hash(other.config_record())}"))
+    assert all(run.is_kept for run in plan_experiments(one(), paths)["p"]["one"].runs)
+    assert prune.unused(one(), paths, other_code=True) == []
+
+
 def test_prune_spares_runs_that_only_dvc_has(paths, monkeypatch):
     """A finished run of earlier code, and one of other data while the named ones are not here."""
     monkeypatch.setenv("FEDREPRO_DATA_MIRROR", "")

@@ -285,6 +285,7 @@ def keep(options: argparse.Namespace) -> int:
     from fedrepro.experiments import keep, plan
 
     project = Project(options)
+    project.params = project.params.same_data
     chosen = project.select(options.targets)
     _require_unblocked(chosen)
     folders = keep.keep(chosen, project.paths)

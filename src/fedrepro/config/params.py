@@ -383,6 +383,11 @@ class Params(Frozen):
         """Return the settings in the papers' folders, by paper."""
         return {paper: self._settings[paper] for paper in self.papers}
 
+    @property
+    def same_data(self) -> "Params":
+        """Return the settings with the kept runs of the data at hand alone."""
+        return self.model_copy(update={"use_kept_results": self.use_kept_results and "same_data"})
+
     def overlay(self, paper: str, experiment: str, scale: str | None = None) -> dict[str, Any] | None:
         """Return the settings of an experiment that a scale (None: the active one) changes, with inherited ones.
 

@@ -34,8 +34,7 @@ def unused(params: Params, paths: Paths, other_code: bool = False) -> list[Path]
     unplanned: set[Path] = set()  # papers' folders, with experiments whose data are not here
     spared: set[Path] = set()
     for scale in params.scales:
-        here = params.use_kept_results and "same_data"  # kept runs of other data make none needless
-        at_scale = params.model_copy(update={"report_only": False, "scale": scale, "use_kept_results": here})
+        at_scale = params.same_data.model_copy(update={"report_only": False, "scale": scale})
         identities = run_lookup.DatasetIdentities(at_scale, paths, strict=True)
         experiments = plan.all_experiments(plan.plan_experiments(at_scale, paths, identities))
         experiments += plan.all_experiments(trials.as_plan(trials.plan_trials(at_scale, paths, data=identities)))
