@@ -258,6 +258,24 @@ def test_repeated_parts_and_partial_flattening_are_kept(make, blocks):
     assert sum(net.tensors[name].numel() for name in net.trained) == sum(weight.numel() for weight in made.parameters())
 
 
+@pytest.mark.parametrize("make", [Transformer, convolutional, Changing, Recurrent, cumulative, Fused, shared_activation,
+                                  shared_weights, shared_scores, partly_flattened, lambda: nn.Sequential(nn.Flatten(),
+                                  nn.Linear(144, 10, bias=False))])  # fmt: skip
+def test_a_module_gets_its_weights_back(make):
+    """Of its own class and under its own names, whatever blocks it was made into."""
+    net = models.from_module(make, SHAPE, 10, rng.generator(0, "weights")).double()
+    with torch.no_grad():
+        for number, tensor in enumerate(weight for weight in net.parameters() if weight.requires_grad):
+            tensor += 0.1 * torch.rand(tensor.shape, generator=rng.generator(number, "change"), dtype=torch.float64)
+    x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"), dtype=torch.float64)
+    module = models.to_module(net)
+    torch.testing.assert_close(module(x), net.eval()(x).logits)
+    fresh = make().double().eval()
+    assert type(fresh) is type(module) and not net.training
+    fresh.load_state_dict(module.state_dict(), strict=True)
+    torch.testing.assert_close(fresh(x), module(x))
+
+
 @pytest.mark.parametrize("name", ["fedmax", "moon", "activation_l2", "psi_net"])
 def test_methods_on_the_last_layer_refuse_a_module_without_a_dense_one(name):
     with pytest.raises(UserError, match=f"algorithm {name}: model Recurrent: "):

@@ -17,7 +17,7 @@ were drawn. tests/models/test_models.py tests every network here in every execut
 from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, GroupedLinear, Head, PassOn, Weighted, multiple
 from fedrepro.models._groups import ClassMap, with_groups
 from fedrepro.models._net import Groups, Net, Outputs, dropout_masks
-from fedrepro.models._own import from_module
+from fedrepro.models._own import from_module, to_module
 from fedrepro.models.base import Network, assemble, blocks, build, freeze, initialise
 
 __all__ = [
@@ -42,5 +42,6 @@ __all__ = [
     "from_module",
     "initialise",
     "multiple",
+    "to_module",
     "with_groups",
 ]

@@ -40,12 +40,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Module(Block):
-    """A module that the user made; its weights keep their values."""
+    """A module that the user made; its weights keep their values. `rows` makes its inputs from images, if it takes others."""
 
     module: nn.Module
+    rows: nn.Module | None = None
 
     def layers(self, shape: Shape) -> dict[str, nn.Module]:
-        return {"module": copy.deepcopy(self.module)}
+        return ({"rows": self.rows} if self.rows else {}) | {"module": copy.deepcopy(self.module)}
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,7 @@ class Net(nn.Module):
     `models.with_groups` split it, tells which weights belong to which classes."""
 
     groups: Groups | None = None
+    own: tuple[nn.Module, dict[str, str]] | None = None  # the user's module, and the names here of its weights and buffers
     init: Init
 
     def __init__(self, extractor: Stage, hidden: Stage, head: nn.Linear | GroupedLinear, init: Init, spec: NetworkSpec) -> None:

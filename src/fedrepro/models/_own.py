@@ -8,6 +8,8 @@ module is one block and the head passes its scores on.
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,30 +21,49 @@ from fedrepro.models._blocks import Block, FlatModule, Head, Module, PassOn, Sha
 from fedrepro.models._net import Net, seeded
 from fedrepro.models.base import assemble
 
+Inputs = Callable[[nn.Module], Tensor]  # makes two inputs for the trial of a module
 
-def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs: int, generator: torch.Generator) -> Net:
+
+class Rows(nn.Module):
+    """Makes rows (B, F), of whole numbers if they are tokens, from images (B, F, 1, 1)."""
+
+    def __init__(self, tokens: bool) -> None:
+        super().__init__()
+        self.tokens = tokens
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.flatten(1).long() if self.tokens else images.flatten(1)
+
+
+def from_module(
+    make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs: int, generator: torch.Generator, tokens: int = 0
+) -> Net:
     """Return the network of a module, whose weights keep their values.
 
     Args:
         make: the module, or a function or class that makes it; then its initial weights depend on `generator`.
-        shape: of an image, (C, H, W).
+        shape: of an image, (C, H, W), or of a row, (F,), which the network gets as an image (F, 1, 1).
         outputs: the number of scores.
+        tokens: rows hold whole numbers below this one; 0: real numbers.
 
     Raises UserError if it does not fit the images or the classes.
     """
     if not callable(make):
         raise UserError(f"model: expected a name, a module or a function that makes one (got {make!r})")
-    again = generator.clone_state()
-    module = _made(make, shape, generator)
+    again, trial = generator.clone_state(), partial(_trial_inputs, shape, tokens)
+    module = _made(make, trial, generator)
     name = type(module).__name__
-    one, other = module.state_dict(), _made(make, shape, again).state_dict()
+    one, other = module.state_dict(), _made(make, trial, again).state_dict()
     if not all(name in other and torch.equal(tensor, other[name]) for name, tensor in one.items()):
         raise UserError(f"model {name}: two calls make other initial weights. Draw them by torch's own generator alone")
-    last = _last_dense(module, shape, outputs, name)
+    last = _last_dense(module, trial, outputs, name)
     scores = module.get_submodule(last) if last else _pass_on(outputs)
     assert isinstance(scores, nn.Linear)
     head = Head(outputs) if last else PassOn(outputs)
-    net = assemble([*_blocks(module, last), head], shape, "pytorch", generator, name)
+    image, blocks = (*shape, 1, 1)[:3], _blocks(module, last)
+    if len(shape) == 1:
+        blocks[:1] = [replace(block, rows=Rows(tokens > 0)) for block in blocks[:1]]
+    net = assemble([*blocks, head], image, "pytorch", generator, name)
     net.head.to(scores.weight.dtype)
     with torch.no_grad():
         net.head.weight.copy_(scores.weight).requires_grad_(scores.weight.requires_grad)
@@ -51,15 +72,38 @@ def from_module(make: nn.Module | Callable[[], nn.Module], shape: Shape, outputs
         else:
             net.head.bias.copy_(scores.bias).requires_grad_(scores.bias.requires_grad)
     with seeded(torch.Generator()):
-        images = _trial_images(module, shape)
-        parts, whole, again = (_compute(copy.deepcopy(part), images, name) for part in (net, module, module))
+        inputs = trial(module)
+        parts = _compute(copy.deepcopy(net), inputs.reshape(2, *image), name)
+        whole, again = (_compute(copy.deepcopy(module), inputs, name) for _ in range(2))
     # a module that draws numbers differs from itself; the trial of its training refuses that
     if torch.equal(whole, again) and not torch.allclose(parts.logits, whole, rtol=1e-4, atol=1e-5, equal_nan=True):
         raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
+    net.own = (module, _names(module, last, net))
     return net
 
 
-def _made(make: nn.Module | Callable[[], nn.Module], shape: Shape, generator: torch.Generator) -> nn.Module:
+def to_module(net: Net) -> nn.Module:
+    """Return a copy of the module that a network was made of, in evaluation mode, with the network's weights and buffers."""
+    assert net.own is not None
+    module, names = copy.deepcopy(net.own[0]).to(net.head.weight), net.own[1]
+    tensors = net.state_dict()
+    module.load_state_dict({name: tensors[place] for name, place in names.items()})
+    return module.eval()
+
+
+def _names(module: nn.Module, last: str | None, net: Net) -> dict[str, str]:
+    """Return the name in the network of each weight and buffer of a module, whose last dense layer is `last`."""
+    names, held = {}, net.state_dict().keys()
+    for name in module.state_dict():
+        block, _, rest = name.partition(".")
+        inner = (f"module.module.{name}", f"{block}.module.{rest}")  # of the whole module, or of a block for each part
+        places = [f"{stage}.{place}" for stage in ("extractor", "hidden") for place in inner]
+        places += [f"head.{name.removeprefix(f'{last}.')}"] if last else []
+        names[name] = next(place for place in places if place in held)
+    return names
+
+
+def _made(make: nn.Module | Callable[[], nn.Module], trial: Inputs, generator: torch.Generator) -> nn.Module:
     """Return the module, or a copy of it; lazy layers have got their sizes."""
     with seeded(generator):
         with user_code("model: it cannot be made or copied. Pass a function without arguments that makes a module"):
@@ -68,12 +112,14 @@ def _made(make: nn.Module | Callable[[], nn.Module], shape: Shape, generator: to
         if not isinstance(module, nn.Module):
             raise UserError(f"model: expected a function that returns a torch module (it returned one of type {name})")
         if any(map(is_lazy, (*module.parameters(), *module.buffers()))):
-            _compute(module, _trial_images(module, shape), name)
+            _compute(module, trial(module), name)
     return module
 
 
-def _trial_images(module: nn.Module, shape: Shape) -> Tensor:
-    """Return two images of the type of the module's weights."""
+def _trial_inputs(shape: Shape, tokens: int, module: nn.Module) -> Tensor:
+    """Return two images or rows of the type of the module's weights, or rows of the first and of the last token."""
+    if tokens:
+        return torch.tensor([[0], [tokens - 1]]).repeat(1, *shape)
     kind = next((weight.dtype for weight in module.parameters()), torch.float32)
     return torch.rand(2, *shape, generator=torch.Generator()).to(kind)
 
@@ -81,16 +127,17 @@ def _trial_images(module: nn.Module, shape: Shape) -> Tensor:
 @torch.no_grad()
 def _compute(module: nn.Module, images: Tensor, name: str) -> Any:
     """Return the outputs of a module in evaluation."""
-    with user_code(f"model {name}: cannot compute images of shape {tuple(images.shape)}"):
+    kind = "images" if images.ndim == 4 else f"rows of {str(images.dtype).removeprefix('torch.')}"
+    with user_code(f"model {name}: cannot compute {kind} of shape {tuple(images.shape)}"):
         return module.eval()(images)
 
 
 @torch.no_grad()
-def _last_dense(module: nn.Module, shape: Shape, outputs: int, name: str) -> str | None:
+def _last_dense(module: nn.Module, inputs: Inputs, outputs: int, name: str) -> str | None:
     """Return the name of the dense layer whose outputs are those of the module, whose inputs are all that it uses of the rest,
     and whose weights are its own; None if there is none."""
     seen: dict[str, Tensor] = {}
-    trial, images = copy.deepcopy(module), _trial_images(module, shape)
+    trial, images = copy.deepcopy(module), inputs(module)
     for key, layer in trial.named_modules():
         if type(layer) is nn.Linear:
             layer.register_forward_hook(lambda layer, inputs, result, key=key: seen.update({key: result}))

@@ -14,9 +14,24 @@ from fedrepro.studies.base import Rounds, RoundsStudy
 from fedrepro.training.evaluation import evaluate
 from fedrepro.training.federation import Federation
 from fedrepro.training.replay import ReplayedRound
-from fedrepro.training.state import OWN, part
+from fedrepro.training.state import OWN, State, part
 
 ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
+
+
+def accuracies(federation: Federation, state: State) -> Iterator[tuple[int, int, float]]:
+    """Yield each client that has test images after a round, their number, and the accuracy on them."""
+    algorithm = federation.algorithm
+    if state.diverged:  # its weights are those before the round
+        return
+    for client in range(federation.clients):
+        kept = state.clients.get(client)
+        own = federation.initial_own | part(OWN, kept.tensors if kept else {})
+        weights = algorithm.evaluation_weights(state.weights | own, state.server)
+        images, labels = federation.data.test_part(client, state.round)
+        if len(labels):
+            values = evaluate(algorithm, ACCURACY, weights, images, labels, federation.chunk)
+            yield client, len(labels), values["accuracy"]
 
 
 class Clients(RoundsStudy):
@@ -30,17 +45,7 @@ class Clients(RoundsStudy):
     columns = ("round", "client", "images", "accuracy")
 
     def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
-        state, algorithm = replayed.after, federation.algorithm
-        if state.diverged:  # its weights are those before the round
-            return
-        for client in range(federation.clients):
-            kept = state.clients.get(client)
-            own = federation.initial_own | part(OWN, kept.tensors if kept else {})
-            weights = algorithm.evaluation_weights(state.weights | own, state.server)
-            images, labels = federation.data.test_part(client, replayed.round)
-            if len(labels):
-                values = evaluate(algorithm, ACCURACY, weights, images, labels, federation.chunk)
-                yield client, len(labels), values["accuracy"]
+        return accuracies(federation, replayed.after)
 
     def cost_bound(self, folder: Path) -> RunConfig:
         """Return a run that evaluates all clients in each of its rounds."""

@@ -2,15 +2,16 @@
 
 Clients count from 0, images from 0 in the order of the data set's files. The part is `train` or `test`; without test images in
 the file, every client's test part has the class proportions of its training part. Images that the run does not use, by
-`train_images` or `test_images`, and those that are held out or that the server took, are left out.
+`train_images` or `test_images`, and those that are held out or that the server took, are left out. In place of a file, `images`
+may list each client's training images.
 """
 
 import csv
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedrepro.config.types import Count, Frozen, InputFile, read_input
 from fedrepro.core.errors import UserError
@@ -29,23 +30,43 @@ class Row(NamedTuple):
 
 
 def _count(data: dict[str, Any]) -> int:
-    return 1 + max(row.client for row in _listed(data["file"])["train"]) if "file" in data else 1
+    rows = _listed(data.get("file"), data.get("images"))["train"]
+    return 1 + max((row.client for row in rows), default=0)
 
 
 class Params(Frozen):
-    file: InputFile
-    clients: Count = Field(default_factory=_count)  # those of the file
+    file: InputFile | None = Field(None, exclude_if=lambda value: value is None)
+    images: tuple[tuple[Annotated[int, Field(ge=0, strict=True)], ...], ...] | None = Field(
+        None, exclude_if=lambda value: value is None
+    )
+    clients: Count = Field(default_factory=_count)  # those that are listed
+
+    @model_validator(mode="after")
+    def _lists_each_image_once(self) -> "Params":
+        if (self.file is None) == (self.images is None):
+            raise ValueError("expected either file or images")
+        owners: dict[int, int] = {}
+        for client, numbers in enumerate(self.images or ()):
+            if not numbers:
+                raise ValueError(f"images: client {client} has none")
+            for image in numbers:
+                if image in owners:
+                    raise ValueError(f"images: {image} is listed twice, for clients {owners[image]} and {client}")
+                owners[image] = client
+        return self
 
 
 def check_extent(params: Params, train: int, test: int) -> None:
     """Raise UserError for images that the data set does not have, and for another number of clients than the file's."""
+    source = params.file.path if params.file else "partition listed"
     for part, count in zip(PARTS, (train, test), strict=True):
-        for row in _listed(params.file)[part]:
+        for row in _listed(params.file, params.images)[part]:
             if row.image >= count:
-                problem = f"image {row.image}: the data set has {count} {part} images, 0 to {count - 1}"
-                raise UserError(f"{params.file.path}: line {row.line}: {problem}")
-    if (clients := _count({"file": params.file})) != params.clients:
-        raise UserError(f"partition listed: clients: {params.file.path} lists {clients} (got {params.clients})")
+                where = f"{source}: line {row.line}" if params.file else f"{source}: client {row.client}"
+                raise UserError(f"{where}: image {row.image}: the data set has {count} {part} images, 0 to {count - 1}")
+    if (clients := _count(vars(params))) != params.clients:
+        listed = f"{source} lists" if params.file else "images lists"
+        raise UserError(f"partition listed: clients: {listed} {clients} (got {params.clients})")
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
@@ -55,7 +76,7 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 def split_test(
     params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
 ) -> list[np.ndarray]:
-    if _listed(params.file)["test"]:
+    if _listed(params.file, params.images)["test"]:
         return _parts(params, "test", test)
     return disjoint_test_parts(params, parts, train, test, draw)
 
@@ -64,14 +85,17 @@ def _parts(params: Params, part: str, images: LabelledSubset) -> list[np.ndarray
     """Return each client's images, as places among those in use."""
     places = {int(number): place for place, number in enumerate(images.numbers)}
     parts: list[list[int]] = [[] for _ in range(params.clients)]
-    for row in _listed(params.file)[part]:
+    for row in _listed(params.file, params.images)[part]:
         if row.image in places:
             parts[row.client].append(places[row.image])
     return [np.array(places, int) for places in parts]
 
 
-def _listed(file: Any) -> dict[str, list[Row]]:
-    return _rows(file.path, file.sha256)
+def _listed(file: Any, images: tuple[tuple[int, ...], ...] | None) -> dict[str, list[Row]]:
+    if file:
+        return _rows(file.path, file.sha256)
+    rows = [Row(0, client, image) for client, numbers in enumerate(images or ()) for image in numbers]
+    return {"train": rows, "test": []}
 
 
 @functools.lru_cache(maxsize=8)
