@@ -79,6 +79,7 @@ def test_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
         exec(code, {})
     capsys.readouterr()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     exec(blocks[0][0], {})
     [shown] = re.findall(r"# (0\.\d+)$", blocks[0][0], re.MULTILINE)
     assert float(capsys.readouterr().out) == pytest.approx(float(shown), abs=0.02)  # on other processors sums round differently

@@ -2,7 +2,10 @@
 
 import json
 import os
+import runpy
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +28,7 @@ from fedrepro.training.federation import Federation
 from fedrepro.training.run import Limits
 from support.federation import advance, assert_same, config, federation, images
 
+ROOT = Path(__file__).parents[2]
 SETTINGS = {"clients_per_round": 3, "batch_size": 8, "lr": 0.05, "precision": "float64"}
 UNEVEN = {"name": "dirichlet_by_class", "alpha": 0.5, "min_size": 5}
 
@@ -346,6 +350,17 @@ def test_outside_of_a_checkout_data_go_to_the_cache(tmp_path, monkeypatch):
     (tmp_path / "params.yaml").touch()
     monkeypatch.chdir(tmp_path / "inner")
     assert data_folder() == tmp_path / "data"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_learn(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ended = runpy.run_path(str(path))
+    plt.close("all")
+    assert capsys.readouterr().out
+    assert ended["result"].log["test_accuracy"].iloc[-1] > 0.6
+    assert len(path.read_text().splitlines()) <= 40 and f"(../examples/{path.name})" in (ROOT / "docs/python.md").read_text()
 
 
 METHODS = [{"name": "fedavg"}, {"name": "fedfusion"}, {"name": "fedma", "grow": True}]
