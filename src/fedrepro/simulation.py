@@ -1,9 +1,7 @@
 """Federated training from Python, on data and networks of your own or by name, and finished runs with their weights."""
 
-import copy
 import functools
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -42,24 +40,17 @@ if TYPE_CHECKING:
     import pandas
 
 ARRAYS, MODULE = "arrays", "module"  # names of a data set and of a network that were given themselves
-ROWS = "tokens"  # key of the description of a data set of rows: the number of different tokens; 0: real numbers
-MAX_TOKEN = 2**24 - 1  # inputs are kept in single precision, which has all whole numbers up to here
+TOKENS = "tokens"  # key of the description of a data set of rows: the number of different tokens; 0: real numbers
 log = logging.getLogger(__name__)
 
 Chosen = str | Mapping[str, Any]  # a name, or {"name": ..., option: value}
-Measured = Callable[[Tensor, Tensor], Any]  # maps the scores (N, classes) and labels (N,) of the test set to a number
 
 
-class _Seeds(Frozen):
+class _Arguments(Frozen):
     seeds: Seeds
-
-
-class _Clients(Frozen):
     clients: Count
-
-
-class _Named(Frozen):
-    dataset: Choice
+    metrics: dict[str, Callable]
+    on_round: Callable | None
 
 
 @dataclass(frozen=True)
@@ -84,8 +75,7 @@ class Simulation:
             for seed, model in self.models.items():
                 weights = model.weights if isinstance(model, _Tested) else model.state_dict()
                 copies = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()}
-                with files.atomic_write(folder / f"model-{seed}.safetensors") as temporary:
-                    temporary.write_bytes(safetensors.torch.save(copies))
+                safetensors.torch.save_file(copies, folder / f"model-{seed}.safetensors")
             self.log.to_csv(folder / "log.csv", index=False)
             self.clients.to_csv(folder / "clients.csv", index=False)
             files.write_json(folder / "settings.json", self.settings)
@@ -102,7 +92,7 @@ def simulate(
     clients: int | None = None,
     rounds: int = 20,
     seeds: Iterable[int] = (0,),
-    metrics: Mapping[str, Measured] | None = None,
+    metrics: Mapping[str, Callable[[Tensor, Tensor], Any]] | None = None,
     on_round: Callable[["LoadedRun", Row], Any] | None = None,
     device: str = "auto",
     executor: str = "auto",
@@ -135,51 +125,60 @@ def simulate(
 
     Raises UserError, also for settings that do not suit the data.
     """
-    given = np.asarray(seeds).tolist() if isinstance(seeds, np.ndarray | range) else seeds
-    numbers = parse(_Seeds, {"seeds": given}, "simulate").seeds
-    config, loaded = _prepare(dataset, partition, model, algorithm, clients, rounds, settings, data)
-    metrics = _check_functions(metrics, on_round, config)
+    numbers = np.asarray(seeds).tolist() if isinstance(seeds, np.ndarray | range) else seeds
+    named, clients = _named_partition(partition, clients)
+    arguments = parse(
+        _Arguments, {"seeds": numbers, "clients": clients, "metrics": metrics or {}, "on_round": on_round}, "simulate"
+    )
+    config, loaded = _prepare(dataset, named, model, algorithm, arguments.clients, rounds, settings, data)
+    if taken := {"seed", "seconds", *columns(config)} & arguments.metrics.keys():
+        raise UserError(f"simulate: metrics: {min(taken)} is a column of the log. Choose another name")
     place = devices.acquire_device(device)
     assert place is not None  # without a limit it waits
     rows: list[Row] = []
-    members: list[Row] = []
-    trained: dict[int, nn.Module] = {}
-    run: LoadedRun | None = None
+    ended: dict[int, tuple[nn.Module, list[Row]]] = {}
+    run: Any = None
     try:
-        for seed in numbers:
+        for seed in arguments.seeds:
             seeded = config.model_copy(update={"seed": seed})
-            naming = functools.partial(_naming, model, algorithm, loaded)
-            for run, row in _rounds(seeded, loaded, model, place, executor, metrics, naming):
+            for run, row in _rounds(seeded, loaded, model, algorithm, place, executor, arguments.metrics):
                 rows.append(row)
-                if row["round"] and on_round and _is_true(on_round(run, row)):
-                    break
-            assert run is not None  # there is round 0
-            trained[seed], members, run = _finished(run), members + _clients(run), None
+                if on_round and row["round"] and isinstance(stop := on_round(run, row), bool | np.bool_) and stop:
+                    break  # not for a number of bytes written, for example
+            ended[seed] = _end(run)
     except BaseException as error:
         if not rows or not is_interrupt(error):
             raise
-        last = rows[-1]
-        log.warning("simulate: stopped after round %d of %d, seed %d", last["round"], config.rounds, last["seed"])
-        if run:
-            trained[run.config.seed], members = _finished(run), members + _clients(run)
-    stored = config.model_dump(mode="json", exclude={"seed"}) | {"seeds": list(numbers)}
-    stored |= {"data": loaded.meta["identity"], "version": package_version()}
-    return Simulation(results.frame(rows), results.frame(members), trained, stored)
+        log.warning("simulate: stopped after round %d of %d, seed %d", rows[-1]["round"], config.rounds, rows[-1]["seed"])
+        ended[run.config.seed] = _end(run)
+    stored = config.model_dump(mode="json", exclude={"seed"}) | {
+        "seeds": list(arguments.seeds),
+        "data": loaded.meta["identity"],
+        "version": package_version(),
+    }
+    return Simulation(
+        results.frame(rows),
+        results.frame([row for _, part in ended.values() for row in part]),
+        {seed: network for seed, (network, _) in ended.items()},
+        stored,
+    )
 
 
 def _rounds(
     config: RunConfig,
     data: Dataset,
     model: Any,
+    algorithm: Any,
     device: torch.device,
     executor: str,
-    metrics: Mapping[str, Measured],
-    naming: Callable[[str], AbstractContextManager],
+    metrics: dict[str, Callable],
 ) -> Iterator[tuple["LoadedRun", Row]]:
     """Yield the run so far and its row, before round 1 and after each round."""
-    build = None
+    naming, build = functools.partial(_naming, model, algorithm, data), None
     if not isinstance(model, str | Mapping):
-        build = functools.partial(models.from_module, model, _shape(data), data.classes, tokens=data.meta.get(ROWS, 0))
+        build = functools.partial(
+            models.from_module, model, tuple(data.meta["shape"]), data.classes, tokens=data.meta.get(TOKENS, 0)
+        )
     with naming("its start"):
         federation = Federation(config, data, partitions.for_run(config, data), device, executor, build=build)
         state, row = federation.start()
@@ -192,82 +191,60 @@ def _rounds(
         seconds, run = time.monotonic() - began, LoadedRun(config, state, federation)
         yield run, {"seed": config.seed} | row | _measured(run, metrics) | {"seconds": seconds}
     if state.diverged:
-        text = "simulate: seed %d diverged in round %d. Its rows end there; try a lower lr"
-        log.warning(text, config.seed, state.round)
+        log.warning("simulate: seed %d diverged in round %d. Its rows end there; try a lower lr", config.seed, state.round)
 
 
-def _measured(run: "LoadedRun", metrics: Mapping[str, Measured]) -> dict[str, float | None]:
+def _measured(run: "LoadedRun", metrics: dict[str, Callable]) -> dict[str, float | None]:
     """Return the values of the user's metrics; None after a round that is not evaluated."""
-    federation, state, config = run.federation, run.state, run.config
-    due = state.round % config.evaluate_every == 0 or state.round == config.rounds
-    if not metrics or not due or state.diverged:
-        return dict.fromkeys(metrics)
-    weights = federation.algorithm.evaluation_weights(run.weights, state.server)
-    with torch.no_grad():
-        parts = [federation.algorithm.forward(weights, x).logits for x in federation.data.test_x.split(federation.chunk)]
-    scores, labels, values = torch.cat(parts).cpu(), federation.data.test_y.cpu(), {}
+    federation, state, config, values = run.federation, run.state, run.config, dict.fromkeys(metrics)
+    if state.diverged or (state.round % config.evaluate_every and state.round < config.rounds):
+        return values
+    weights, data = federation.algorithm.evaluation_weights(run.weights, state.server), federation.data
     for name, function in metrics.items():
-        with user_code(f"simulate: metrics.{name}: on scores {tuple(scores.shape)} and labels {tuple(labels.shape)}"):
-            values[name] = float(function(scores, labels))
+        with torch.no_grad(), user_code(f"simulate: metrics.{name}: on the scores and labels of {len(data.test_y)} images"):
+            scores = [federation.algorithm.forward(weights, x).logits for x in data.test_x.split(federation.chunk)]
+            values[name] = float(function(torch.cat(scores).cpu(), data.test_y.cpu()))
     return values
 
 
-def _is_true(answer: Any) -> bool:
-    """Return whether it is True, numpy's too, and no other value such as a number of bytes written."""
-    return isinstance(answer, bool | np.bool_) and bool(answer)
-
-
-def _finished(run: "LoadedRun") -> nn.Module:
-    return run.network.cpu()
-
-
-def _clients(run: "LoadedRun") -> list[Row]:
-    """Return a row for each client: its images, in total and of each class, its weight among all clients, and the accuracy of
-    the global model on its part of the test set."""
-    federation, seed = run.federation, run.config.seed
-    index = [federation.data.train_index(client, max(1, run.state.round)) for client in range(federation.clients)]
+def _end(run: "LoadedRun") -> tuple[nn.Module, list[Row]]:
+    """Return the network and a row for each client: its images, in total and of each class, its weight among all clients, and
+    the accuracy of the global model on its part of the test set."""
+    federation, data = run.federation, run.federation.data
+    counts = run.partition.counts(data.train_y.cpu().numpy(), data.dataset.classes)
     scores = {client: accuracy for client, _, accuracy in accuracies(federation, run.state)}
-    rows = []
-    for client, weight in enumerate(federation.shares([len(images) for images in index])):
-        row = {"seed": seed, "client": client, "images": len(index[client]), "weight": weight}
-        counts = enumerate(federation.data.counts(index[client]).tolist())
-        rows.append(row | {"accuracy": scores.get(client, math.nan)} | {f"class_{label}": count for label, count in counts})
-    return rows
+    weights = federation.shares(counts.sum(1).tolist())
+    return run.network.cpu(), [
+        {"seed": run.config.seed, "client": client, "images": sum(row), "weight": weight, "accuracy": scores.get(client)}
+        | {f"class_{label}": count for label, count in enumerate(row)}
+        for client, (row, weight) in enumerate(zip(counts.tolist(), weights, strict=True))
+    ]
 
 
 def _naming(model: Any, algorithm: Any, data: Dataset, doing: str) -> AbstractContextManager:
     """Return a context in which any exception, if network or method are the user's, is a UserError that names them."""
-    method = algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm
-    named = [] if isinstance(model, str | Mapping) else [f"model {getattr(model, '__name__', type(model).__name__)}"]
-    named += [f"algorithm {method.__name__}"] if isinstance(method, type) else []
-    kind = "rows" if ROWS in data.meta else "images"
-    where = f"simulate: {', '.join(named)}: {doing} fails, on {kind} of shape {_shape(data)}"
-    return user_code(where) if named else nullcontext()
+    given = {"model": model, "algorithm": algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm}
+    own = {kind: one for kind, one in given.items() if not isinstance(one, str | Mapping)}
+    who = ", ".join(f"{kind} {getattr(one, '__name__', type(one).__name__)}" for kind, one in own.items())
+    where = f"{'rows' if TOKENS in data.meta else 'images'} of shape {tuple(data.meta['shape'])}"
+    return user_code(f"simulate: {who}: {doing} fails, on {where}") if own else nullcontext()
 
 
-def _shape(data: Dataset) -> tuple[int, ...]:
-    """Return the shape of an input of the user's network."""
-    return tuple(data.train_x.shape[1:2] if ROWS in data.meta else data.train_x.shape[1:])
-
-
-def _check_functions(metrics: Any, on_round: Any, config: RunConfig) -> Mapping[str, Measured]:
-    """Return the metrics. Raises UserError unless they, and `on_round`, can be called, and have names that are no columns."""
-    metrics = {} if metrics is None else metrics
-    if not isinstance(metrics, Mapping) or not all(isinstance(name, str) and callable(metrics[name]) for name in metrics):
-        raise UserError("simulate: metrics: expected {name: function of scores and labels}")
-    if taken := {"seed", "seconds", *columns(config)} & metrics.keys():
-        raise UserError(f"simulate: metrics: {min(taken)} is a column of the log. Choose another name")
-    if on_round is not None and not callable(on_round):
-        raise UserError(f"simulate: on_round: expected a function of the run and the round's row (got {on_round!r})")
-    return metrics
+def _named_partition(partition: Any, clients: Any) -> tuple[Any, Any]:
+    """Return the settings of a partition, for lists of each client's images too, and the number of clients."""
+    if isinstance(partition, str | Mapping):
+        return partition, 10 if clients is None else clients
+    with user_code("simulate: partition: expected a name, {name: ..., option: value} or a list of each client's images"):
+        listed = [np.asarray(part).tolist() for part in partition]
+    return {"name": "listed", "images": listed}, len(listed) if clients is None else clients
 
 
 def _prepare(
     dataset: Any,
-    partition: Any,
+    partition: Chosen,
     model: Any,
     algorithm: Any,
-    clients: int | None,
+    clients: int,
     rounds: int,
     settings: dict,
     data: Path | str | None,
@@ -277,18 +254,13 @@ def _prepare(
         raise UserError(f"simulate: seed: not a setting here. Pass seeds=[{settings['seed']}]")
     if isinstance(partition, Mapping) and "clients" in partition:
         raise UserError(f"simulate: partition.clients: not a setting here. Pass clients={partition['clients']}")
-    if not isinstance(partition, str | Mapping):
-        with user_code("simulate: partition: expected a name, {name: ..., option: value} or a list of each client's images"):
-            partition = {"name": "listed", "images": [np.asarray(part).tolist() for part in partition]}
-        clients = len(partition["images"]) if clients is None else clients
     arrays = isinstance(dataset, tuple | list)
     own = {"dataset"} if arrays else set()
     own |= set() if isinstance(model, str | Mapping) else {"model"}
     loaded = _from_arrays(*dataset) if arrays else _provide(dataset, data)
-    if loaded.meta.get(ROWS) and "model" not in own:
+    if loaded.meta.get(TOKENS) and "model" not in own:
         raise UserError("simulate: model: none that has a name reads tokens. Pass a module, or a table of real numbers")
     named = {"dataset": ARRAYS if "dataset" in own else dataset, "model": MODULE if "model" in own else model}
-    clients = parse(_Clients, {"clients": 10 if clients is None else clients}, "simulate").clients
     shared = {"clients": clients} | ({"name": partition} if isinstance(partition, str) else dict(partition))
     values = {"clients_per_round": min(clients, 10), "local_epochs": 1, "batch_size": 20, "lr": 0.1, "weighting": "samples"}
     values |= {"pixel_scaling": "raw"} if loaded.train_x.is_floating_point() else {}
@@ -296,20 +268,22 @@ def _prepare(
     return resolve(parse(RunConfig, values, "simulate"), own), loaded
 
 
-def _method(algorithm: Any) -> Any:
-    """Return the settings of a method; a class of the user's own is registered under its name."""
-    chosen = dict(algorithm) if isinstance(algorithm, Mapping) else {"name": algorithm}
-    own = chosen.get("name")
-    if isinstance(own, str):
-        return algorithm
-    if not (isinstance(own, type) and issubclass(own, FedAvg) and issubclass(own.Params, Frozen)):
-        expected = "a name or a subclass of fedrepro.algorithms.FedAvg, whose Params are one of fedrepro.config.types.Frozen"
-        raise UserError(f"simulate: algorithm: expected {expected} (got {own!r})")
-    return chosen | {"name": registry.register("algorithms", own)}
+def _method(algorithm: Any) -> dict[str, Any]:
+    """Return the settings of a method; a class of the user's own becomes one that settings of this process can name."""
+    options = dict(algorithm) if isinstance(algorithm, Mapping) else {"name": algorithm}
+    if not isinstance(own := options.get("name"), str):
+        if not (isinstance(own, type) and issubclass(own, FedAvg) and issubclass(own.Params, Frozen)):
+            raise UserError(
+                "simulate: algorithm: expected a name or a subclass of fedrepro.algorithms.FedAvg, with Params of "
+                f"fedrepro.config.types.Frozen (got {own!r})"
+            )
+        options["name"] = f"{own.__module__}.{own.__name__}"
+        registry.OWN[options["name"]] = own
+    return options
 
 
 def _provide(dataset: Chosen, data: Path | str | None) -> Dataset:
-    choice = parse(_Named, {"dataset": dataset}, "simulate").dataset
+    choice = parse(Choice, dataset, "simulate: dataset")
     return runner.provide_dataset(choice, Paths(data=data_folder() if data is None else Path(data)), data_mirror(None))
 
 
@@ -324,17 +298,17 @@ def _from_arrays(*given: Any) -> Dataset:
             raise UserError(f"simulate: dataset: images {x.shape}: channels seem to be last. Pass np.moveaxis(x, 3, 1)")
     if real := next((y.dtype for y in (train_y, test_y) if y.dtype.kind == "f"), None):
         raise UserError(f"simulate: dataset: labels {real}: only classes are learned. Pass whole numbers, as y.astype(int)")
-    rows = {ROWS: _count_tokens(train_x, test_x)} if train_x.ndim == test_x.ndim == 2 else {}
+    rows = {TOKENS: _count_tokens(train_x, test_x)} if train_x.ndim == test_x.ndim == 2 else {}
     train_x, test_x = (x.astype(np.float32) if x.dtype.kind == "f" or rows else x for x in (train_x, test_x))
-    train_x, test_x = (x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
-    train_x, test_x = (x[:, :, None, None] if rows else x for x in (train_x, test_x))
+    train_x, test_x = (x[:, :, None, None] if rows else x[:, None] if x.ndim == 3 else x for x in (train_x, test_x))
     classes = _prepared.count_classes("simulate: dataset", train_y, test_y)
     arrays = (train_x, train_y, test_x, test_y)
     _prepared.check("simulate: dataset", arrays, classes, train_x.dtype == np.float32, train_x.shape[1:])
     mean, std = _prepared.moments(train_x)
     meta = {"title": "own arrays", "source": "own", "official": False, "identity": _prepared.pixels_digest(arrays)}
+    meta |= {"shape": train_x.shape[1 : 2 if rows else None], "mean": mean, "std": std} | rows
     x, y, x_test, y_test = (torch.tensor(array, dtype=None if array.ndim == 4 else torch.int64) for array in arrays)
-    return Dataset(ARRAYS, x, y, x_test, y_test, classes, meta | {"mean": mean, "std": std} | rows)
+    return Dataset(ARRAYS, x, y, x_test, y_test, classes, meta)
 
 
 def _count_tokens(*rows: np.ndarray) -> int:
@@ -342,9 +316,11 @@ def _count_tokens(*rows: np.ndarray) -> int:
     if all(part.dtype.kind == "f" for part in rows):
         return 0
     low, high = min(part.min(initial=0) for part in rows), max(part.max(initial=0) for part in rows)
-    if any(part.dtype.kind not in "iu" for part in rows) or low < 0 or high > MAX_TOKEN:
-        got = f"{rows[0].dtype} and {rows[1].dtype}, {low} to {high}"
-        raise UserError(f"simulate: dataset: rows (N, F): expected real numbers, or tokens from 0 to {MAX_TOKEN} (got {got})")
+    if any(part.dtype.kind not in "iu" for part in rows) or low < 0 or high >= 2**24:  # which single precision has exactly
+        raise UserError(
+            f"simulate: dataset: rows (N, F): expected real numbers, or tokens from 0 to {2**24 - 1} "
+            f"(got {rows[0].dtype}, {low} to {high})"
+        )
     return int(high) + 1
 
 
@@ -389,12 +365,10 @@ class LoadedRun:
         (FedFusion), or its layers have grown (FedMA): see `weights`."""
         algorithm = self.federation.algorithm
         weights = algorithm.evaluation_weights(self.weights, self.state.server)
-        net = copy.deepcopy(algorithm.net)
-        own = net.state_dict()
+        own = algorithm.net.state_dict()
         if any(name not in own or own[name].shape != tensor.shape for name, tensor in weights.items()):
             return _Tested(algorithm, weights).eval()
-        net.load_state_dict(weights, strict=False)
-        return models.to_module(net) if net.own else net
+        return models.to_module(algorithm.net, weights)
 
     @property
     def partition(self) -> Partition:

@@ -268,7 +268,7 @@ def test_a_module_gets_its_weights_back(make):
         for number, tensor in enumerate(weight for weight in net.parameters() if weight.requires_grad):
             tensor += 0.1 * torch.rand(tensor.shape, generator=rng.generator(number, "change"), dtype=torch.float64)
     x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"), dtype=torch.float64)
-    module = models.to_module(net)
+    module = models.to_module(net, net.tensors)
     torch.testing.assert_close(module(x), net.eval()(x).logits)
     fresh = make().double().eval()
     assert type(fresh) is type(module) and not net.training

@@ -20,7 +20,7 @@ TABLES = {  # kind -> the module with its table
 }
 UNREGISTERED = ("base", "tasks")  # modules in the packages that are no choices
 CLASSES = ("algorithms", "models", "studies")  # kinds whose modules have a class of their name: FedProx in fedprox.py
-_own: dict[tuple[str, str], type] = {}  # the user's own classes of this process, by kind and name
+OWN: dict[str, type] = {}  # the user's own methods of this process, by module and class; no registered name has a dot
 
 
 def names(kind: str) -> list[str]:
@@ -54,22 +54,12 @@ def _singular(kind: str) -> str:
     return (kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind).rstrip("s")
 
 
-def register(kind: str, own: type) -> str:
-    """Let settings of this process choose a class of the user's own, by its name, which is returned.
-
-    Raises UserError if the name is one of the package's."""
-    if own.__name__ in names(kind):
-        raise UserError(f"{_singular(kind)}: {own.__name__} is the name of another. Rename the class")
-    _own[kind, own.__name__] = own
-    return own.__name__
-
-
 def find(kind: str, name: str | None) -> Any:
     """Return the row of a name for kinds with a table, its class for kinds in CLASSES, else its module.
 
     Raises UserError, with the valid names."""
-    if name is not None and (own := _own.get((kind, name))):
-        return own
+    if kind == "algorithms" and name in OWN:
+        return OWN[name]
     valid = _table(kind) if kind in TABLES else names(kind)
     if name is None or name not in valid:
         raise UserError(unknown_name_message(_singular(kind.rpartition(".")[2]), name, names(kind)))

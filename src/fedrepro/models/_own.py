@@ -7,7 +7,7 @@ module is one block and the head passes its scores on.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,18 +21,12 @@ from fedrepro.models._blocks import Block, FlatModule, Head, Module, PassOn, Sha
 from fedrepro.models._net import Net, seeded
 from fedrepro.models.base import assemble
 
-Inputs = Callable[[nn.Module], Tensor]  # makes two inputs for the trial of a module
 
+class Tokens(nn.Flatten):
+    """Makes tokens (B, L), whole numbers, from images (B, L, 1, 1) of real ones."""
 
-class Rows(nn.Module):
-    """Makes rows (B, F), of whole numbers if they are tokens, from images (B, F, 1, 1)."""
-
-    def __init__(self, tokens: bool) -> None:
-        super().__init__()
-        self.tokens = tokens
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images.flatten(1).long() if self.tokens else images.flatten(1)
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).long()
 
 
 def from_module(
@@ -60,9 +54,10 @@ def from_module(
     scores = module.get_submodule(last) if last else _pass_on(outputs)
     assert isinstance(scores, nn.Linear)
     head = Head(outputs) if last else PassOn(outputs)
-    image, blocks = (*shape, 1, 1)[:3], _blocks(module, last)
+    single = not last or type(module) is not nn.Sequential or not _is_separable(module, last)
+    image, blocks = (*shape, 1, 1)[:3], _blocks(module, last, single)
     if len(shape) == 1:
-        blocks[:1] = [replace(block, rows=Rows(tokens > 0)) for block in blocks[:1]]
+        blocks[:1] = [replace(block, rows=Tokens() if tokens else nn.Flatten()) for block in blocks[:1]]
     net = assemble([*blocks, head], image, "pytorch", generator, name)
     net.head.to(scores.weight.dtype)
     with torch.no_grad():
@@ -73,37 +68,33 @@ def from_module(
             net.head.bias.copy_(scores.bias).requires_grad_(scores.bias.requires_grad)
     with seeded(torch.Generator()):
         inputs = trial(module)
-        parts = _compute(copy.deepcopy(net), inputs.reshape(2, *image), name)
-        whole, again = (_compute(copy.deepcopy(module), inputs, name) for _ in range(2))
+        tried = ((net, inputs.reshape(2, *image)), (module, inputs), (module, inputs))
+        parts, whole, again = (_compute(copy.deepcopy(part), given, name) for part, given in tried)
     # a module that draws numbers differs from itself; the trial of its training refuses that
     if torch.equal(whole, again) and not torch.allclose(parts.logits, whole, rtol=1e-4, atol=1e-5, equal_nan=True):
         raise UserError(f"model {name}: its parts compute other scores than it does; call them in a module of your own")
-    net.own = (module, _names(module, last, net))
+    net.own = (module, {own: place for place in net.state_dict() if (own := _own_name(place, last, single)) in one})
     return net
 
 
-def to_module(net: Net) -> nn.Module:
-    """Return a copy of the module that a network was made of, in evaluation mode, with the network's weights and buffers."""
-    assert net.own is not None
-    module, names = copy.deepcopy(net.own[0]).to(net.head.weight), net.own[1]
-    tensors = net.state_dict()
-    module.load_state_dict({name: tensors[place] for name, place in names.items()})
+def to_module(net: Net, weights: Mapping[str, Tensor]) -> nn.Module:
+    """Return a copy of the module that a network was made of, else of the network, in evaluation mode, with other weights."""
+    made, names = net.own or (net, {name: name for name in weights})
+    module = copy.deepcopy(made).to(net.head.weight)
+    # not strict, since weights that parts share are named once
+    module.load_state_dict({name: weights[place] for name, place in names.items() if place in weights}, strict=False)
     return module.eval()
 
 
-def _names(module: nn.Module, last: str | None, net: Net) -> dict[str, str]:
-    """Return the name in the network of each weight and buffer of a module, whose last dense layer is `last`."""
-    names, held = {}, net.state_dict().keys()
-    for name in module.state_dict():
-        block, _, rest = name.partition(".")
-        inner = (f"module.module.{name}", f"{block}.module.{rest}")  # of the whole module, or of a block for each part
-        places = [f"{stage}.{place}" for stage in ("extractor", "hidden") for place in inner]
-        places += [f"head.{name.removeprefix(f'{last}.')}"] if last else []
-        names[name] = next(place for place in places if place in held)
-    return names
+def _own_name(place: str, last: str | None, single: bool) -> str:
+    """Return a module's own name of what the network calls `place`; `single`: without its last layer it is one block."""
+    stage, block, *inner = place.split(".")
+    return f"{last}.{block}" if stage == "head" else ".".join(inner[1:] if single else (block, *inner[1:]))
 
 
-def _made(make: nn.Module | Callable[[], nn.Module], trial: Inputs, generator: torch.Generator) -> nn.Module:
+def _made(
+    make: nn.Module | Callable[[], nn.Module], trial: Callable[[nn.Module], Tensor], generator: torch.Generator
+) -> nn.Module:
     """Return the module, or a copy of it; lazy layers have got their sizes."""
     with seeded(generator):
         with user_code("model: it cannot be made or copied. Pass a function without arguments that makes a module"):
@@ -127,13 +118,13 @@ def _trial_inputs(shape: Shape, tokens: int, module: nn.Module) -> Tensor:
 @torch.no_grad()
 def _compute(module: nn.Module, images: Tensor, name: str) -> Any:
     """Return the outputs of a module in evaluation."""
-    kind = "images" if images.ndim == 4 else f"rows of {str(images.dtype).removeprefix('torch.')}"
+    kind = "images" if images.ndim == 4 else f"rows of {images.dtype}"
     with user_code(f"model {name}: cannot compute {kind} of shape {tuple(images.shape)}"):
         return module.eval()(images)
 
 
 @torch.no_grad()
-def _last_dense(module: nn.Module, inputs: Inputs, outputs: int, name: str) -> str | None:
+def _last_dense(module: nn.Module, inputs: Callable[..., Tensor], outputs: int, name: str) -> str | None:
     """Return the name of the dense layer whose outputs are those of the module, whose inputs are all that it uses of the rest,
     and whose weights are its own; None if there is none."""
     seen: dict[str, Tensor] = {}
@@ -172,11 +163,9 @@ def _without(module: nn.Module, last: str) -> nn.Module:
     return rest
 
 
-def _blocks(module: nn.Module, last: str | None) -> list[Block]:
-    if not last:
-        return [Module("module", module)]
-    if type(module) is not nn.Sequential or not _is_separable(module, last):
-        return [Module("module", _without(module, last))]
+def _blocks(module: nn.Module, last: str | None, single: bool) -> list[Block]:
+    if single or not last:
+        return [Module("module", _without(module, last) if last else module)]
     flat, blocks = False, []
     for key, part in _parts(module)[:-1]:
         if isinstance(part, nn.Flatten) and not flat:
@@ -191,7 +180,7 @@ def _parts(module: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(name, part) for name, part in module.named_modules(remove_duplicate=False) if name and "." not in name]
 
 
-def _is_separable(module: nn.Sequential, last: str) -> bool:
+def _is_separable(module: nn.Module, last: str) -> bool:
     """Return whether the parts, of which the last is `last`, share no tensors, and all that flatten do so completely."""
     parts = _parts(module)
     tensors = [id(tensor) for _, part in parts for tensor in (*part.parameters(), *part.buffers())]

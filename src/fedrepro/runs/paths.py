@@ -49,19 +49,16 @@ class Paths:
 
 def repository_root() -> Path:
     """Return the nearest folder, from the working folder upwards, with params.yaml and workflow/. Raises UserError."""
-    if root := _checkout():
-        return root
     start = Path().resolve()
+    for folder in (start, *start.parents):
+        if (folder / "params.yaml").exists() and (folder / "workflow").exists():
+            return folder
     raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here or above; change into one or pass reports=")
 
 
 def data_folder() -> Path:
     """Return the checkout's folder of data sets; outside of a checkout, one in the user's cache."""
-    root = _checkout()
-    return root / "data" if root else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrepro"
-
-
-def _checkout() -> Path | None:
-    start = Path().resolve()
-    folders = (folder for folder in (start, *start.parents) if (folder / "params.yaml").exists())
-    return next((folder for folder in folders if (folder / "workflow").exists()), None)
+    try:
+        return repository_root() / "data"
+    except UserError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrepro"

@@ -24,7 +24,7 @@ MAX_BYTES = 1 << 26  # of the file: a line for each of some millions of images
 
 
 class Row(NamedTuple):
-    line: int
+    line: int  # without a file, the client
     client: int
     image: int
 
@@ -43,16 +43,11 @@ class Params(Frozen):
 
     @model_validator(mode="after")
     def _lists_each_image_once(self) -> "Params":
+        listed = [image for part in self.images or () for image in part]
         if (self.file is None) == (self.images is None):
             raise ValueError("expected either file or images")
-        owners: dict[int, int] = {}
-        for client, numbers in enumerate(self.images or ()):
-            if not numbers:
-                raise ValueError(f"images: client {client} has none")
-            for image in numbers:
-                if image in owners:
-                    raise ValueError(f"images: {image} is listed twice, for clients {owners[image]} and {client}")
-                owners[image] = client
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"images: {next(image for image in listed if listed.count(image) > 1)} is listed twice")
         return self
 
 
@@ -62,11 +57,12 @@ def check_extent(params: Params, train: int, test: int) -> None:
     for part, count in zip(PARTS, (train, test), strict=True):
         for row in _listed(params.file, params.images)[part]:
             if row.image >= count:
-                where = f"{source}: line {row.line}" if params.file else f"{source}: client {row.client}"
-                raise UserError(f"{where}: image {row.image}: the data set has {count} {part} images, 0 to {count - 1}")
+                raise UserError(
+                    f"{source}: {'line' if params.file else 'client'} {row.line}: image {row.image}: the data set has {count} "
+                    f"{part} images, 0 to {count - 1}"
+                )
     if (clients := _count(vars(params))) != params.clients:
-        listed = f"{source} lists" if params.file else "images lists"
-        raise UserError(f"partition listed: clients: {listed} {clients} (got {params.clients})")
+        raise UserError(f"partition listed: clients: {source} lists {clients} (got {params.clients})")
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
@@ -94,8 +90,7 @@ def _parts(params: Params, part: str, images: LabelledSubset) -> list[np.ndarray
 def _listed(file: Any, images: tuple[tuple[int, ...], ...] | None) -> dict[str, list[Row]]:
     if file:
         return _rows(file.path, file.sha256)
-    rows = [Row(0, client, image) for client, numbers in enumerate(images or ()) for image in numbers]
-    return {"train": rows, "test": []}
+    return {"train": [Row(client, client, image) for client, own in enumerate(images or ()) for image in own], "test": []}
 
 
 @functools.lru_cache(maxsize=8)
