@@ -352,7 +352,7 @@ def test_counts():
 def test_the_end_names_the_pages_to_open(monkeypatch):
     """Those that were made, then the committed first page with what README says of it; figures alone name no page."""
     monkeypatch.chdir(ROOT)
-    sentence = r"papers' (\d+) claims (\d+) are decided at their settings, and the direction of (\d+)"
+    sentence = r"Of the (\d+) numbers .* settings \((\d+) decided\) .* alone \((\d+) decided\)"
     [(claims, paper, small)] = re.findall(sentence, Path("README.md").read_text(encoding="utf-8"))
     *_, quick, first = summary.closing_message(["reports/quick/index.html"], Path("reports/quick"), 1).splitlines()
     assert quick == "Open reports/quick/index.html" and first.startswith("Open reports/index.html, ")

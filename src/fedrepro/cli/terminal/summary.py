@@ -42,7 +42,7 @@ def _describe_committed(reports: Path) -> str:
     records = (
         one for path in sorted(reports.glob("*/*/tables/verdicts.json")) for one in summary.read_verdicts(path.parents[1])
     )
-    decided = grouped((one.scale, one.answer in ("yes", "no")) for one in records if one.by == summary.PAPER)
+    decided = grouped((one.scale, one.decided) for one in records if one.by == summary.PAPER)
     counts = [f"{sum(found)} of {len(found)} at scale {scale}" for scale, found in decided.items()]
     return f"of the papers' claims, {' and '.join(counts)} are decided"
 
