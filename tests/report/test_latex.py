@@ -128,9 +128,7 @@ def test_commands_of_a_claim():
     commands = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", found))
     assert commands["fedTwoFourDSavesReported"] == r"50.0~\%" and commands["fedTwoFourDSavesSeeds"] == "2"
     assert commands["fedTwoFourDSavesOurs"] == r"55.0 \ensuremath{\pm} 63.5~\%" and commands["fedTwoFourDSavesVerdict"]
-    gone = latex_macros.macros("p", verdicts(a=made({}, skipped="why")), "")
-    commands = dict(re.findall(r"\\newcommand{\\(\w+)}{(.*)}\n", gone))
-    assert commands == {"pAReported": r"50.0~\%", "pAOurs": "--", "pASeeds": "--", "pAAsked": "", "pAVerdict": "not tested"}
+    assert "newcommand" not in latex_macros.macros("p", verdicts(a=made({}, skipped="why")), "")
     assert r"\newcommand{\pAAsked}{at 94~\% accuracy}" in latex_macros.macros(
         "p", verdicts(a=own(made(SERIES, "direction"))), ""
     )

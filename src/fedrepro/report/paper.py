@@ -15,6 +15,7 @@ from fedrepro.config.types import Frozen, Key, parse
 from fedrepro.core import provenance
 from fedrepro.core.errors import UserError, error_prefix, for_each, unknown_name_message
 from fedrepro.core.files import read_file
+from fedrepro.data import datasets
 from fedrepro.report import palette
 from fedrepro.report.figures.base import ALL_SCALES, Figure
 from fedrepro.report.inputs.gathered import Results, changed_settings
@@ -99,7 +100,7 @@ class Paper(Frozen):
         return self._scale_changes.get(experiment, [])
 
     def size(self, experiment: str, scale: str) -> str:
-        """Return rounds and images of an experiment at a scale, e.g. "100 of 500 rounds, 10,000 images"."""
+        """Return rounds, images and classes of an experiment at a scale, e.g. "100 of 500 rounds, 10,000 images"."""
         return self._sizes[experiment, scale]
 
     def artifact_of(self, claim: Claim) -> str:
@@ -190,7 +191,11 @@ def read_paper(paper: str, params: Params) -> Paper:
 def _size(settings: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
     here, images = overlay.get("rounds"), overlay.get("train_images")
     rounds = f"{here} of {settings.get('rounds')}" if here and here != settings.get("rounds") else settings.get("rounds", here)
-    return f"{rounds} rounds" + (f", {images:,} images" if images else "")
+    numbers = [
+        len(datasets.classes(data)) for data in (overlay.get("dataset"), settings.get("dataset")) if isinstance(data, str)
+    ]
+    classes = f", {numbers[0]} of {numbers[1]} classes" if len({*numbers}) > 1 else ""
+    return f"{rounds} rounds" + (f", {images:,} images" if images else "") + classes
 
 
 def _check_claim(checker: ReferenceChecker, spec: Paper, key: str) -> None:
@@ -277,7 +282,7 @@ def paper_data(spec: Paper, results: Mapping[str, Results], curves: Mapping[str,
             if ref.resolved(spec.experiments).measure == spec.experiments.get(ref.experiment, DisplayOptions()).measure:
                 ends.setdefault(ref.experiment, {}).update(table.paper_ends(ref))
                 savings.setdefault(ref.experiment, {}).update(table.paper_savings(ref))
-    return PaperData(spec.experiments, results, curves, spec.figures, spec.styles, spec.curves_from, ends, savings)
+    return PaperData(spec.experiments, results, curves, spec.figures, spec.styles, spec.curves_from, ends, savings, spec._sizes)
 
 
 def spec_digest(spec: Paper) -> str:

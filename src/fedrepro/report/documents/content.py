@@ -4,7 +4,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from fedrepro.report.figures.panels import Composite
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
+from fedrepro.report.quantities.curves import Difference
+from fedrepro.report.statistics import grouped
 from fedrepro.report.tables._grid import Grid
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.rules import Status
-from fedrepro.report.verdicts.summary import PAPER, US, Record, claimed_by, judged_first, read_verdicts, tally
-from fedrepro.runs.reasons import MissingKind
+from fedrepro.report.verdicts.summary import PAPER, US, Record, claimed_by, format_counts, read_verdicts, tally
+from fedrepro.runs.reasons import UNFINISHED, MissingKind
 
 PIXELS_PER_POINT = 200 / 72  # at which type of 8 pt is easy to read on a screen
 BROAD = 1000  # pixels; pictures over both columns of an article have a width of 1300, over one column 634
@@ -30,8 +32,8 @@ Tallies = list[tuple[str, str, dict[str, int]]]  # name, address or origin, verd
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure or table on a page. `skipped` is the reason why it shows nothing, `cost` the time that running it takes;
-    `partial` means that some of its runs are missing. A figure has a `picture`; a table has a `grid` and its `panels`, name ->
+    """A figure or table on a page, with the tested claims that stand beside it. `partial` means that some of its runs are
+    missing. A figure has a `picture` unless a drawing says nothing; a table has a `grid` and its `panels`, name ->
     experiment."""
 
     key: str
@@ -39,26 +41,36 @@ class Entry:
     title: str
     experiments: list[str]
     claims: list[Record]
-    command: str | None = None
-    train_command: str | None = None  # trains all runs of a made figure or table again
-    core_hours: str = ""  # that its runs took
+    command: str
+    train_command: str  # trains all its runs again
+    core_hours: str  # that its runs took
+    partial: bool
+    files: list[tuple[str, str]]
     text: str = ""
-    skipped: str | None = None
-    cost: str = ""
-    partial: bool = False
-    files: list[tuple[str, str]] = field(default_factory=list)
+    finding: str = ""  # of the claim that says most
     picture: dict[str, Any] | None = None
     grid: Grid | None = None
     panels: dict[str, str] = field(default_factory=dict)
-    variants: list["Entry"] = field(default_factory=list)  # shown in a fold below it
 
     @property
     def kind(self) -> str:
-        return "figure" if self.picture else "table"
+        return "table" if self.grid else "figure"
 
     @property
     def state(self) -> str:
-        return "not run" if self.skipped else "partly run" if self.partial else "made"
+        return "partly run" if self.partial else "made"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A row of the table of what is not tested: a figure or table with missing runs or claims without a verdict. `target`: what
+    trains the missing runs; empty if none are missing that this scale has."""
+
+    label: str
+    claims: int
+    reasons: list[str]
+    core_hours: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -99,94 +111,142 @@ class PaperContent:
 
     @cached_property
     def figures(self) -> list[Entry]:
-        return [self._made(key) for key in self._shown if key in self.spec.figures]
+        made = [self._entry(key) for key in self._keys if key in self.spec.figures]
+        return [entry for entry in made if entry.picture or entry.claims]
 
     @cached_property
     def tables(self) -> list[Entry]:
-        return [self._made(key) for key in self._shown if key in self.spec.tables]
-
-    @cached_property
-    def absent(self) -> list[Entry]:
-        """The figures and tables that show nothing, with the reason and the cost of their missing runs."""
-        return [self._absent(key) for key in (*self.spec.figures, *self.spec.tables) if key not in self._shown]
+        return [self._entry(key) for key in self._keys if key in self.spec.tables]
 
     @property
     def entries(self) -> list[Entry]:
-        return [*self.figures, *self.tables, *self.absent]
+        return [*self.figures, *self.tables]
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        """What is not tested at this scale, in the order of the figures and tables."""
+        keys = dict.fromkeys(self._places.values())
+        return [gap for gap in map(self._gap, keys) if gap.claims or gap.reasons]
+
+    @property
+    def absent(self) -> list[str]:
+        """The figures and tables that show nothing."""
+        return [key for key in dict.fromkeys(self._places.values()) if key not in self._shown]
 
     @cached_property
     def _shown(self) -> list[str]:
         return artifacts.available_artifacts(self.spec, self.evidence)
 
-    def _made(self, key: str) -> Entry:
-        item, entry = self.spec[key], self._entry(key)
-        results, target = [self.results[name] for name in entry.experiments], f"{self.key}_{key}"
-        if isinstance(item, Table):
-            panels = {self.evidence.panel(ref).name: ref.experiment for ref in item.panels}
-            entry = replace(entry, grid=item.build(self.evidence).folded(), panels=panels)
-        else:
-            entry = replace(entry, picture=image_attributes(self.folder, key, f"{item.title}: {item.alt_text}"))
-        return replace(
-            entry,
-            text=item.description(self.evidence),
-            partial=any(experiment.missing_reason or experiment.unfinished_series for experiment in results),
-            command=command(target, self.scale, report_only=True),
-            train_command=command(target, self.scale, anew=True),
-            core_hours=core_hours(results),
-            files=file_links(self.spec, key),
-        )
+    @property
+    def _keys(self) -> list[str]:
+        return list(dict.fromkeys(self._places[key] for key in self._shown if key in self._places))
 
-    def _absent(self, key: str) -> Entry:
-        entry, figure = self._entry(key), self.spec.figures.get(key)
-        reasons = [self.results[name].missing_reason for name in entry.experiments]
-        hours = sum(self.hours.get(name, 0) for name in entry.experiments)
-        texts = [str(reason) for reason in (figure and figure.missing_reason(self.evidence), *reasons) if reason]
-        trainable = any(reason.kind == MissingKind.NOT_FINISHED for reason in reasons if reason)  # else settings leave it out
-        return replace(
-            entry,
-            skipped="; ".join(dict.fromkeys(texts)),
-            cost=f" (about {format_hours(hours)} core hours)" if hours else "",
-            command=command(f"{self.key}_{key}", self.scale) if trainable else None,
-        )
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """Figure or table -> the one in whose place the page has it: a combined figure holds its panels, unless one alone has
+        results, which then stands for the combined figure."""
+        places = {key: key for key in (*self.spec.figures, *self.spec.tables)}
+        for key, figure in self.spec.figures.items():
+            if isinstance(figure, Composite):
+                shown = [name for name in figure.names if name in self._shown]
+                places |= {key: shown[0]} if len(shown) == 1 else dict.fromkeys(figure.names, key)
+        return places
 
     def _entry(self, key: str) -> Entry:
-        item, label, figures = self.spec[key], display_name(self.spec, key), self.spec.figures
-        experiments = item.experiments if isinstance(item, Table) else item.experiments(figures)
-        title = item.title.removeprefix(f"{label}: ")  # the page shows it after the label
-        claims = [record for record in self.records if record.artifact == key]
-        return Entry(key, label, title[:1].upper() + title[1:], experiments, claims)
+        item, names, target = self.spec[key], self._experiments(key), f"{self.key}_{key}"
+        results, name = [self.results[name] for name in names], display_name(self.spec, key)
+        title = item.title.removeprefix(f"{name}: ")  # the page shows it after the label
+        claims = [record for record in self._claims_at(key) if record.tested]
+        shown: dict[str, Any] = {"text": item.description(self.evidence), "finding": self._finding(claims)}
+        if isinstance(item, Table):
+            panels = {self.evidence.panel(ref).name: ref.experiment for ref in item.panels}
+            shown |= {"grid": item.build(self.evidence).folded(), "panels": panels}
+        elif item.is_worth_drawing(self.evidence):
+            shown["picture"] = image_attributes(self.folder, key, f"{item.title}: {item.alt_text}")
+        return Entry(
+            key,
+            name,
+            title[:1].upper() + title[1:],
+            names,
+            claims,
+            command(target, self.scale, report_only=True),
+            command(target, self.scale, anew=True),
+            core_hours(results),
+            any(experiment.missing_reason or experiment.unfinished_series for experiment in results),
+            file_links(self.spec, key),
+            **shown,
+        )
+
+    def _gap(self, key: str) -> Gap:
+        untested = [record for record in self._claims_at(key) if not record.tested]
+        results = [self.results[name] for name in self._experiments(key)]
+        missing = [result.missing_reason for result in results if result.missing_reason]
+        partly = [f"{', '.join(result.unfinished_series)}: {UNFINISHED}" for result in results if result.unfinished_series]
+        reasons = [*map(str, missing), *partly, *(record.why for record in untested)]
+        trainable = partly or any(reason.kind == MissingKind.NOT_FINISHED for reason in missing)  # else settings leave it out
+        hours = sum(self.hours.get(name, 0) for name in self._experiments(key))
+        return Gap(
+            display_name(self.spec, key),
+            len(untested),
+            list(dict.fromkeys(reasons)),
+            format_hours(hours) if hours else "",
+            f"{self.key}_{key}" if trainable else "",
+        )
+
+    def _experiments(self, key: str) -> list[str]:
+        item = self.spec[key]
+        return item.experiments if isinstance(item, Table) else item.experiments(self.spec.figures)
+
+    def _finding(self, claims: Sequence[Record]) -> str:
+        """Return a sentence on the claim that says most, a headline or decided one before others: e.g. "FedMAX ends 6.16 ± 3.75
+        points above FedAvg (n = 5): open, leans for". Add the verdicts on all, if there are more."""
+        if not claims:
+            return ""
+        one = min(claims, key=lambda record: (not record.headline, not record.decided, not record.lean, not record.half_width))
+        claim = self.spec.claims[one.key]
+        quantity = claim.scales.get(self.scale, claim.quantity)
+        series, *others = quantity.labels
+        seeds = one.ours[len(one.interval) :] if one.ours.startswith(one.interval) else ""
+        if isinstance(quantity, Difference) and len(others) == 1 and one.mean is not None and not quantity.than:
+            end, span = quantity.round or 0, quantity.smooth
+            when = "" if quantity.last else f" at round {end}" if span == 1 else f" over rounds {end - span + 1} to {end}"
+            when += f", over {one.panels} panels" if one.panels > 1 else ""
+            verb, side = "ends" if quantity.last else "lies", "below" if one.mean < 0 else "above"
+            text = f"{series} {verb} {one.interval.lstrip('+-')} {side} {others[0]}{when}{seeds}"
+        else:
+            text = f"{one.claim}: here {one.interval}{seeds}"
+        rest = f". All {len(claims)} claims: {format_counts(tally(claims))}" if len(claims) > 1 else ""
+        return f"{text}: {one.words}{rest}."
+
+    def _claims_at(self, key: str) -> list[Record]:
+        return [record for record in self.records if self._places.get(record.artifact) == key]
 
     @property
-    def parts(self) -> list[tuple[str, str, list[Entry], list[Entry]]]:
-        """Address, title, entries and entries that are not in the paper, of each part of the page.
-
-        An entry holds its variants. It counts as not in the paper if its key has no number of the paper's and none of the
-        paper's claims is tested by it.
-        """
-        figures = self.spec.figures.items()
-        parents = {panel: key for key, figure in figures if isinstance(figure, Composite) for panel in figure.names}
-        parts = []
-        for address, title, made in (("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)):
-            entries = nest_variants(made, parents)
-            ours = [entry for entry in entries if not (is_numbered(entry.key) or claimed_by(entry.claims, PAPER))]
-            if len(ours) == len(entries):  # where there is no paper, the first one and those with our questions are not folded
-                ours = [entry for entry in entries[1:] if not entry.claims]
-            if entries:
-                parts.append((address, title, [entry for entry in entries if entry not in ours], ours))
-        return parts
+    def parts(self) -> list[tuple[str, str, list[Entry]]]:
+        """Address, title and entries of each part of the page. What neither has a number of the paper's and stands for no other
+        one, nor tests a claim of the paper, is in an appendix: variants and our own questions."""
+        keys = {entry.key for entry in self.entries}
+        ours = [entry for entry in self.entries if not is_main(entry, keys)]
+        if len(ours) == len(keys):  # where there is no paper, the first figure and table and those with our questions stay
+            ours = [entry for entry in [*self.figures[1:], *self.tables[1:]] if not entry.claims]
+        parts = [("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)]
+        shown = [(address, title, [entry for entry in entries if entry not in ours]) for address, title, entries in parts]
+        shown.append(("the-appendix", "Appendix: variants, and what is not in the paper", ours))
+        return [part for part in shown if part[2]]
 
     @property
     def lead_figure(self) -> Entry | None:
         """The first figure that shows the runs of a main claim; else the first figure."""
-        shown = (entry for record in self.main_claims for entry in self.figures if record.experiment in entry.experiments)
-        return next(itertools.chain(shown, self.figures), None)
+        drawn = [entry for entry in self.figures if entry.picture]
+        shown = (entry for record in self.main_claims for entry in drawn if record.experiment in entry.experiments)
+        return next(itertools.chain(shown, drawn), None)
 
     # claims
 
     @cached_property
     def claims(self) -> list[Record]:
-        """All claims in the order of the figures and tables, the judged ones first."""
-        return judged_first(record for entry in self.entries for record in entry.claims)
+        """The tested claims in the order of the figures and tables."""
+        return [record for entry in self.entries for record in entry.claims]
 
     @property
     def main_claims(self) -> list[Record]:
@@ -209,19 +269,18 @@ class PaperContent:
 
     @property
     def tallies(self) -> Tallies:
-        """Name, address and verdicts of each figure or table with claims of the paper, those with judged claims first. The last
-        row is our own questions, if any."""
+        """Name, address and verdicts of each figure or table with tested claims of the paper. The last row is our own
+        questions, if any."""
         published = [(entry, claimed_by(entry.claims, PAPER)) for entry in self.entries]
-        published.sort(key=lambda found: not any(record.tested for record in found[1]))
         rows = [(entry.label, f"#{entry.key}", tally(records)) for entry, records in published if records]
         own = [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.tallies_by_origin if by == US]
         return rows + own
 
     @property
     def tallies_by_origin(self) -> Tallies:
-        """Name, origin and verdicts of the paper's claims and of our own questions, if there are any."""
+        """Name, origin and verdicts of the tested claims of the paper and of our own questions, if there are any."""
         names = {PAPER: self.spec.title, US: "Asked by us"}
-        return [(name, by, tally(found)) for by, name in names.items() if (found := claimed_by(self.records, by))]
+        return [(name, by, tally(found)) for by, name in names.items() if (found := claimed_by(self.tested, by))]
 
     def details(self, record: Record) -> dict[str, Any]:
         """Return what a page shows of a claim in addition to its record: what is measured, the experiments behind a value over
@@ -233,13 +292,22 @@ class PaperContent:
         made = [name for name in names if name in self.results and not self.results[name].missing_reason]
         shown = [(name, self.experiment_name(name)) for name in made] if len(names) > 1 else []
         judged = results and results.compare == "direction" and record.tested
-        ran = format_sizes([self.results[name].note["training"] for name in names]) if judged else ""
+        ran = "; ".join(dict.fromkeys(map(self.evidence.size, names))) if judged else ""
         return {"measured": quantity.description(measure), "panel_runs": shown, "ran": ran}
 
     # runs
 
     def experiment_name(self, experiment: str) -> str:
-        return display_name(self.spec, experiment)
+        return self.evidence.as_run(experiment, display_name(self.spec, experiment))
+
+    def provenance(self, experiment: str) -> tuple[dict[str, str], list[tuple[str, list[dict[str, Any]], dict[str, str]]]]:
+        """Return what all runs of an experiment share, by column, and the rows of its table: series, runs, other columns."""
+        results = self.results[experiment]
+        told = [(label, run, _origin(run)) for label in results.labels for run in results.runs(label)]
+        differing = [name for name in told[0][2] if len({origin[name] for _, _, origin in told}) > 1]
+        rows = grouped(((label, tuple(origin[name] for name in differing)), run) for label, run, origin in told)
+        shared = {name: value for name, value in told[0][2].items() if name not in differing}
+        return shared, [(label, runs, dict(zip(differing, cells, strict=True))) for (label, cells), runs in rows.items()]
 
     @property
     def command(self) -> str:
@@ -254,26 +322,19 @@ class PaperContent:
         return dict(sorted(counts.items(), key=lambda item: (item[0][1], item[0][0]), reverse=True))
 
 
-def nest_variants(entries: Sequence[Entry], panels: Mapping[str, str]) -> list[Entry]:
-    """Return the entries that are no variant of another, each with its variants.
-
-    A variant is a panel of the other, or its key continues the other's after an underscore: `fig4d_leads` is one of `fig4d`.
-
-    Args:
-        panels: figure -> the figure of which it is a panel.
-    """
-    keys = {entry.key for entry in entries}
-    roots = {key: _root(key, keys, panels) for key in keys}
-    variants = {key: [entry for entry in entries if roots[entry.key] == key != entry.key] for key in keys}
-    return [replace(entry, variants=variants[entry.key]) for entry in entries if roots[entry.key] == entry.key]
+def _origin(run: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a page tells of a run, by column."""
+    when, machine = (run.get("commit_date") or "")[:10], f"{run['device']}: {run['hardware']}"
+    columns = {"Status": run["status"], "Commit": run["commit"], "Date": when, "Code": run["code"], "Data": run["dataset"]}
+    return columns | {"Checksum": run["data"][:12], "Machine": machine, "torch": run["torch"]}
 
 
-def _root(key: str, keys: Collection[str], panels: Mapping[str, str]) -> str:
-    """Return the key of the entry that an entry is a variant of, by way of others; its own if it is none."""
-    parts = key.split("_")
-    starts = ["_".join(parts[:length]) for length in range(1, len(parts))]
-    parent = next((other for other in [panels.get(key, ""), *starts] if other in keys), None)
-    return _root(parent, keys, panels) if parent else key
+def is_main(entry: Entry, keys: Collection[str]) -> bool:
+    """Return whether an entry tests a claim of the paper, or shows a numbered figure or table and is no variant of another: its
+    key does not continue that of the other after an underscore, as `fig4d_leads` does that of `fig4d`. `keys`: of all."""
+    parts = entry.key.split("_")
+    is_variant = any("_".join(parts[:length]) in keys for length in range(1, len(parts)))
+    return bool(claimed_by(entry.claims, PAPER)) or (is_numbered(entry.key) and not is_variant)
 
 
 def core_hours(results: Iterable[Results]) -> str:
@@ -286,18 +347,6 @@ def core_hours(results: Iterable[Results]) -> str:
 def format_hours(hours: float) -> str:
     """Format a number of hours with two significant digits."""
     return f"{hours:.1f}" if hours < 10 else f"{float(f'{hours:.2g}'):,.0f}"
-
-
-def format_sizes(trainings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the sizes of experiments, e.g. "36 to 96 rounds, 8,000 to 20,000 images, 20 clients"."""
-    partitions = [training["partition"] for training in trainings]
-    sizes = {
-        "rounds": [training["rounds"] for training in trainings],
-        "images": [training.get("train_images") for training in trainings],
-        "clients": [partition.get("clients") if isinstance(partition, Mapping) else None for partition in partitions],
-    }
-    known = {name: sorted({min(numbers), max(numbers)}) for name, numbers in sizes.items() if None not in numbers}
-    return ", ".join(f"{' to '.join(f'{number:,}' for number in ends)} {name}" for name, ends in known.items())
 
 
 def display_name(spec: Paper, key: str) -> str:

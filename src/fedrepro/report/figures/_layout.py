@@ -25,6 +25,7 @@ from fedrepro.report.inputs.panel import PaperData
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.17, 6.5  # inches: one column of an article with two columns, and both
 MAX_SHARED_LENGTH = 1.3  # of an axis that panels share, as a multiple of the shortest panel's axis
+LETTERS = 24  # of 6 pt in an inch
 LEGEND_LINE = 0.15  # inches; the first two lines of a legend are part of a figure's height
 
 
@@ -88,10 +89,11 @@ def _draw_panel(axes: Axes, panel: FigurePanel, columns: int) -> None:
 
 
 def _add_scale(drawing: MatplotlibFigure, figure: Figure, evidence: PaperData) -> None:
-    """Write the scale's name below the panels, unless it is the paper's own scale."""
-    results = figure.first_results(evidence)
-    if results.compare != "full":
-        drawing.supxlabel(f"scale {results.note['scale']}", x=0.99, ha="right", fontsize=6, color="0.4")
+    """Write below the panels the scale's name and what was run, unless it is the paper's own scale."""
+    if figure.first_results(evidence).compare != "full":
+        text = evidence.scale_sentence(figure.experiments(evidence.figures)).rstrip(".")
+        lines = textwrap.fill(text, round(LETTERS * drawing.get_figwidth()))
+        drawing.supxlabel(lines[0].lower() + lines[1:], x=0.99, ha="right", fontsize=6, color="0.4")
 
 
 def _size(figure: Figure, rows: int, columns: int) -> tuple[float, float]:

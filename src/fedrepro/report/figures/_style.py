@@ -17,6 +17,7 @@ PAPER_MARKER: dict[str, Any] = {"marker": "D", "color": "0.45", "markersize": 3.
 PAPER_COLOUR = "0.55"  # of the paper's curves in legends, and of one that belongs to several of our series
 PAPER_LABEL, TARGET_LABEL = "in the paper", "target"  # the last names in a legend
 UNFINISHED_SUFFIX = f": {UNFINISHED}"  # added to a series' name in the legend; the id of its line is the series alone
+STRETCH = 0.3  # of the height of the axis that our curves need: for the sake of the paper's values it grows by no more
 PAPER_DASHES = (0, (3, 1.2))  # the paper's curves
 
 
@@ -66,18 +67,19 @@ def limit_to_lines(axes: Any) -> None:
         axes.set_ylim(max(low, min(values) - margin), min(high, max(values) + margin))
 
 
-def draw_paper_values(axes: Any, values: Mapping[str, float], styles: Mapping[str, SeriesStyle], unit: str, far: bool) -> None:
+def draw_paper_values(axes: Any, values: Mapping[str, float], styles: Mapping[str, SeriesStyle], unit: str) -> None:
     """Mark the values that the paper reports for the end of a run by diamonds at the right edge.
 
-    If they lie so `far` from ours that an axis with both would show neither, a text names their range.
+    If an axis with them would squeeze our curves, a text at the edge towards them names their range.
     """
     low, high = axes.get_ylim()
-    least, most = min(values.values()), max(values.values())
-    if far and not (low - (high - low) <= least and most <= high + (high - low)):
+    least, most, room = min(values.values()), max(values.values()), STRETCH * (high - low)
+    if least < low - room or most > high + room:
         span = f"{least:.1f}" if least == most else f"{least:.1f} to {most:.1f}"
-        axes.text(
-            0.99, 0.99, f"in the paper {span} {unit}", transform=axes.transAxes, fontsize=6, color="0.4", ha="right", va="top"
-        )
+        above = most > high + room
+        place = {"transform": axes.transAxes, "ha": "right", "va": "top" if above else "bottom"}
+        arrow = "\N{UPWARDS ARROW}" if above else "\N{DOWNWARDS ARROW}"
+        axes.text(0.99, 0.99 if above else 0.01, f"{arrow} in the paper {span} {unit}", fontsize=6, color="0.4", **place)
         return
     margin = 0.04 * (high - low)
     axes.set_ylim(min(low, least - margin), max(high, most + margin))

@@ -138,6 +138,18 @@ class Bars(QuantityFigure):
     alt_text: ClassVar = "one bar per method, grouped by experiment"
     height: ClassVar = 2.5
 
+    def is_worth_drawing(self, evidence: PaperData) -> bool:
+        """Return whether there is more than one of several groups, and not all bars are rounds that end with the runs."""
+        data = self.data(evidence)
+        lasts = self._last_rounds(data) or [math.inf] * len(data)
+        free = [
+            one
+            for panel, last in zip(data, lasts, strict=True)
+            for one in panel
+            if one.mean and one.mean.mean < NEAR_END * last
+        ]
+        return bool(free) and not len(data) == 1 < len(self.panels)
+
     def draw(self, axes: Any, evidence: PaperData) -> None:
         data = self.data(evidence)
         views = [panel[0].view for panel in data]

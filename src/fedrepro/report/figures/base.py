@@ -86,6 +86,10 @@ class Figure(Frozen):
         reasons = [self.why_missing(view) for view in self.views(evidence)]
         return None if None in reasons else reasons[0]
 
+    def is_worth_drawing(self, evidence: PaperData) -> bool:
+        """Return whether a drawing of what there is tells a reader something, so that pages show it."""
+        return True
+
     def first_results(self, evidence: PaperData) -> Results:
         """Return the first results that are drawn."""
         return self.available(evidence)[0].results
@@ -108,7 +112,7 @@ class Figure(Frozen):
             return f"Not shown at this scale: {reason}."
         results = self.first_results(evidence)
         remarks = filter(None, [self.remarks.get(ALL_SCALES), results.at_scale(self.remarks)])
-        scale = f"Scale {results.note['scale']}: {results.note['scale_note']}."
+        scale = evidence.scale_sentence(self.experiments(evidence.figures))
         return " ".join([*remarks, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
 
     def explanations(self, evidence: PaperData) -> list[str]:

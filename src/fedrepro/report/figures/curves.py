@@ -35,8 +35,9 @@ from fedrepro.report.statistics import Curve, Estimate, estimate, grouped, smoot
 from fedrepro.runs.reasons import MissingReason
 
 THIN = {"linestyle": PAPER_DASHES, "linewidth": 0.8, "alpha": 0.9}  # the paper's curves among ours
-WIDE = 0.5  # of the axis: bands that are wider are not drawn
-MANY = 12  # series; of more, the bands are not drawn, and only the best have colours
+WIDE = 0.3  # of the axis: in place of bands that are wider the single seeds are drawn
+INSET = (0.34, 0.1, 0.64, 0.52)  # left, bottom, width and height of the frame in the axes, below the curves
+MANY = 12  # series; of more, neither is drawn, and only the best have colours
 BEST = 4  # of many series: those with colours, besides the first
 LEVEL_DASHES = ((0, (1, 1)), (0, (6, 2)))  # of horizontal lines
 MARGIN = 0.02  # of the rounds: space for the last marker
@@ -136,7 +137,11 @@ class Curves(base.Figure, ExperimentRef):
         # bands that would fill the axis, being wide or many, are not drawn
         widths = [each.half_width for line in lines.values() for each in line.estimates.values() if each.half_width]
         width, shown = statistics.median(widths or [0]), results.at_scale(self.shown)
-        is_wide = shown and 2 * width > WIDE * display_factor(view.measure) * (shown[1] - shown[0])
+        means = [each.mean for line in lines.values() for each in line.estimates.values()]
+        extent = (
+            display_factor(view.measure) * (shown[1] - shown[0]) if shown else max(means, default=0) - min(means, default=0)
+        )
+        is_wide = 2 * width > WIDE * extent
         wide = width if widths and (is_wide or len(lines) > MANY) else None
         reported, values = self._reported(view, evidence)
         keys = view.display.reported.items()
@@ -181,6 +186,22 @@ class Curves(base.Figure, ExperimentRef):
 
     def draw(self, axes: Any, evidence: PaperData) -> None:
         data = self.data(evidence)
+        shown, unit = data.view.results.at_scale(self.shown), display_factor(data.view.measure)
+        self._draw_lines(axes, evidence, data)
+        self._draw_frame(axes, data)
+        if shown:
+            low, high = unit * shown[0], unit * (shown[1] + 0.01 * (shown[1] - shown[0]))  # room for a line at the top
+            framed = axes
+            if axes.get_subplotspec().get_gridspec().ncols == 1:  # the whole is readable, and the frame stands in it
+                framed = axes.inset_axes(INSET)
+                self._draw_lines(framed, evidence, data)
+                framed.tick_params(labelsize=5, length=1.5, pad=1)
+                framed.set_xlim(axes.get_xlim())
+                draw_grid_lines(framed)
+            framed.set_ylim(low, high)
+        self._draw_ends(axes, data, evidence.styles_of(data.view.results))
+
+    def _draw_lines(self, axes: Any, evidence: PaperData, data: CurvesData) -> None:
         view, styles, bounded = (
             data.view,
             evidence.styles_of(data.view.results),
@@ -193,9 +214,12 @@ class Curves(base.Figure, ExperimentRef):
             means = {x: each.mean for x, each in data.lines[label].estimates.items()}
             name = f"_{label}" if number else f"{len(data.grey)} others"
             axes.plot([*means], [*means.values()], color="0.75", linewidth=0.6, label=name, zorder=1.5)
-        for label, line in data.lines.items() if not data.wide else ():
+        for label, line in data.lines.items():
             estimates = list(line.estimates.values())
-            if any(each.half_width for each in estimates):
+            if data.wide and len(data.lines) <= MANY:
+                seeds = {x: values for x, values in line.values.items() if len(values) == line.seeds}
+                axes.plot([*seeds], [*seeds.values()], color=styles[label].colour, linewidth=0.5, alpha=0.4, zorder=1)
+            elif not data.wide and any(each.half_width for each in estimates):
                 bounds = (0.0, 100.0) if bounded else (-math.inf, math.inf)
                 draw_band(axes, [*line.estimates], estimates, styles[label].colour, bounds)
         for label in view.results.unfinished_series:
@@ -206,11 +230,13 @@ class Curves(base.Figure, ExperimentRef):
             _draw_paper_curves(axes, data, styles)
         for (label, values), dashes in zip(data.levels.items(), LEVEL_DASHES, strict=False):
             axes.axhline(statistics.fmean(values), color="0.3", linewidth=0.8, linestyle=dashes, label=label, zorder=1.2)
-        self._draw_frame(axes, data)
+
+    def _draw_ends(self, axes: Any, data: CurvesData, styles: Mapping[str, SeriesStyle]) -> None:
+        view = data.view
         if data.ends:
             unit = difference_unit_name(view.measure) if self.baseline else measure_unit_name(view.measure)
             values = {label: display_factor(view.measure) * value for label, value in data.ends.items()}
-            draw_paper_values(axes, values, styles, unit, far=not view.comparable)
+            draw_paper_values(axes, values, styles, unit)
 
     def _draw_frame(self, axes: Any, data: CurvesData) -> None:
         results, measure, unit, target = data.view.results, data.view.measure, display_factor(data.view.measure), data.target
@@ -228,9 +254,7 @@ class Curves(base.Figure, ExperimentRef):
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1.2)
             axes.set_ylabel(f"{measure.label or measure.title} minus {self.baseline}'s ({difference_unit_name(measure)})")
         limit_to_lines(axes)
-        if shown := results.at_scale(self.shown):
-            axes.set_ylim(unit * shown[0], unit * (shown[1] + 0.01 * (shown[1] - shown[0])))  # room for a line at the top
-        elif measure.percent and not self.baseline:
+        if measure.percent and not self.baseline:
             axes.set_ylim(None, min(axes.get_ylim()[1], 100.5))
         draw_grid_lines(axes)
 
@@ -251,7 +275,8 @@ class Curves(base.Figure, ExperimentRef):
         sentences.append(base.seeds_sentence([results], "not drawn" if data.wide else "band"))
         if data.wide:
             half = f"half of one is {data.wide:.2g} {difference_unit} in the median"
-            sentences.append(f"The intervals would fill this axis: {half}.")
+            seeds = "" if data.grey else "Thin lines: the single seeds. "
+            sentences.append(f"{seeds}The intervals would fill this axis: {half}.")
         if data.grey:
             sentences.append(f"In colour: {[*data.lines][0]} and the {BEST} best at the end; all are in the CSV file.")
         if window > 1:
@@ -272,7 +297,7 @@ class Curves(base.Figure, ExperimentRef):
         if shown := results.at_scale(self.shown):
             low, high = (display_factor(measure) * bound for bound in shown)
             sentences.append(
-                f"Only {low:g} to {high:g} {difference_unit if self.baseline else measure_unit_name(measure)} is shown."
+                f"Close up: {low:g} to {high:g} {difference_unit if self.baseline else measure_unit_name(measure)}."
             )
         how = sorted({f"{run['precision']} ({run['executor']} executor)" for run in results.runs()})
         sentences += base.training_sentences([results], f" in {' and '.join(how)}")

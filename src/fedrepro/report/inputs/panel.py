@@ -1,6 +1,7 @@
 """Data behind a paper's artifacts: experiments in one measure, their results, the paper's digitised curves."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from fedrepro.data import source_label
 from fedrepro.report import palette
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.palette import SeriesStyle
-from fedrepro.report.statistics import Curve, best, rounds_to
+from fedrepro.report.statistics import Curve, best, grouped, rounds_to
 from fedrepro.runs.reasons import MissingReason
 
 
@@ -162,6 +163,7 @@ class PaperData:
     curves_from: str = ""  # where the digitised curves were read
     ends: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # that the paper reports, by experiment and series
     savings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # shares of the baseline's rounds, in the same way
+    sizes: Mapping[tuple[str, str], str] = field(default_factory=dict)  # by experiment and scale
     shown: dict[int, tuple[Any, Any]] = field(
         init=False, default_factory=dict, repr=False, compare=False
     )  # what figures computed, by id
@@ -173,8 +175,31 @@ class PaperData:
         own = display.measure == self.experiments.get(ref.experiment, DisplayOptions()).measure
         return plotted | dict(self.ends.get(ref.experiment, {}) if own else {})
 
+    def size(self, experiment: str) -> str:
+        """Return what was run at a reduced scale, e.g. "15 of 300 rounds, 10,000 images"; empty at the paper's settings."""
+        results = self.results[experiment]
+        return "" if results.compare == "full" else self.sizes.get((experiment, results.note["scale"]), "")
+
+    def as_run(self, experiment: str, name: str) -> str:
+        """Return the name of an experiment with the rounds and classes that were run: "96 of 3000 rounds" for "3000 rounds"."""
+        for part in self.size(experiment).split(", "):
+            whole = part.partition(" of ")[2]
+            name = re.sub(rf"(?<![\d,]){whole}\b", part, name) if whole else name
+        return name
+
+    def scale_sentence(self, experiments: Sequence[str]) -> str:
+        """Return a sentence on the scale, with what was run of the experiments that have results."""
+        scale = next(iter(self.results[name].note["scale"] for name in experiments))
+        made = [name for name in experiments if not self.results[name].missing_reason]
+        names = {name: self.panel(ExperimentRef(experiment=name)).name for name in made}
+        groups = grouped((size, names[name]) for name in made if (size := self.size(name)))
+        texts = [size if len(groups) == 1 else f"{size} ({', '.join(own)})" for size, own in groups.items()]
+        return f"Scale {scale}{': ' if texts else ''}{'; '.join(texts)}."
+
     def panel(self, ref: ExperimentRef) -> ExperimentView:
-        return ExperimentView(ref.key, ref.resolved(self.experiments), self.results[ref.experiment])
+        display = ref.resolved(self.experiments)
+        name = self.as_run(ref.experiment, display.name)
+        return ExperimentView(ref.key, display.model_copy(update={"name": name}), self.results[ref.experiment])
 
     def curve_name(self, key: str) -> str:
         """Return the name of a digitised curve with the key `<figure>:<series>`, such as "Fig. 4: FedAvg".

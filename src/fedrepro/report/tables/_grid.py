@@ -111,10 +111,9 @@ def as_numbers(cells: Sequence[str | Number]) -> list[Number]:
 
 
 def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Collection[str] = ()) -> None:
-    """Mark the best mean of a column, and the next ones up to the first that a paired test over seeds (95 %) separates from it.
-
-    None is marked if the test separates none. Qualified numbers and the `excluded` series, whose remaining seeds do not speak
-    for a diverged run, are not compared.
+    """Mark the best mean of a column if a paired test over seeds (95 %) separates it from every other one. Qualified numbers
+    and the `excluded` series, whose remaining seeds do not speak for a diverged run, are not compared; no lead
+    below 0 is the best.
     """
     compared: list[tuple[Row, Number]] = []
     for row in rows:
@@ -122,9 +121,10 @@ def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Collecti
         if isinstance(cell, Number) and cell.value is not None and not cell.qualifier and row[SERIES] not in excluded:
             compared.append((row, cell))
     compared.sort(key=lambda pair: pair[1].value or 0.0, reverse=not lowest)
-    ties = next((place for place, (_, cell) in enumerate(compared) if _differ(compared[0][1], cell)), 0)
-    for row, cell in compared[:ties]:
-        row[column] = replace(cell, best=True)
+    if len(compared) > 1 and all(_differ(compared[0][1], cell) for _, cell in compared[1:]):
+        row, cell = compared[0]
+        lead = (cell.value or 0.0) * (-1 if lowest else 1)
+        row[column] = replace(cell, best=lead > 0 or not cell.signed)
 
 
 def _differ(one: Number, other: Number) -> bool:

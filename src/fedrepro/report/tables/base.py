@@ -115,8 +115,8 @@ class Table(Frozen):
         parts += self.explanations(shown) if shown else []
         if self.build(evidence).best_cells:
             parts.append(
-                f"Bold: the best {self.best_among}, and the next ones up to the first that a paired test over seeds (95 %) "
-                "separates from it; series with a diverged run are left out"
+                f"Bold: the best {self.best_among}, where a paired test over seeds (95 %) separates it from every other one; "
+                "series with a diverged run are left out"
             )
         for panel in shown if self.of_runs else ():
             for label in panel.results.labels:
@@ -125,8 +125,7 @@ class Table(Frozen):
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
         parts += _training_images_sentence(shown)
-        note = panels[0].results.note
-        return join_sentences([*parts, f"Scale {note['scale']}: {note['scale_note']}"])
+        return join_sentences([*parts, evidence.scale_sentence(self.experiments)])
 
     def description(self, evidence: PaperData) -> str:
         """Return caption and notes, without the title."""

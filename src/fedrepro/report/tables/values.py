@@ -35,11 +35,13 @@ def _last_rounds_sentence(last: int, panels: list[ExperimentView]) -> str:
 
 
 class FinalValues(Table):
-    """The mean of the `last` rounds by series and panel. `reported`: values that the paper prints, series -> {panel: value},
-    0..1 or nats for a loss; `deviations`: their standard deviations over seeds. `improvement`: the series for which a last row
-    shows the difference to the best other series. `baseline`: the series that is subtracted from the others, seed by seed."""
+    """The mean of the `last` rounds, or of as many as `last_at` names for a scale, by series and panel. `reported`: values that
+    the paper prints, series -> {panel: value}, 0..1 or nats for a loss; `deviations`: their standard deviations over seeds.
+    `improvement`: the series for which a last row shows the difference to the best other series. `baseline`: the series that is
+    subtracted from the others, seed by seed."""
 
     last: Count
+    last_at: dict[str, Count] = {}
     reported: dict[str, dict[str, NonNegative]] = {}
     deviations: dict[str, dict[str, NonNegative]] = {}
     improvement: str | None = None
@@ -50,6 +52,7 @@ class FinalValues(Table):
     def check(self, checker: ReferenceChecker) -> None:
         super().check(checker)
         panels = {ref.key: ref for ref in self.panels}
+        checker.at("last_at").check_names("scale", self.last_at, checker.scales)
         for label, values in self.reported.items():
             checker.at("reported").check_names("panel of this table", values, panels)
             for key, value in values.items():
@@ -97,12 +100,15 @@ class FinalValues(Table):
         return {label: value - baseline for label, value in values.items()}
 
     def _final(self, panel: ExperimentView, label: str) -> Number:
-        values = _final_values(panel, label, self.last)
+        values = self._finals(panel, label)
         if not self.baseline:
             return measure_cell(panel.measure, values)
         compared = label not in (self.baseline, *diverged_series(panel))
-        baseline = _final_values(panel, self.baseline, self.last) if compared else {}
+        baseline = self._finals(panel, self.baseline) if compared else {}
         return _difference_cell(panel, {seed: value - baseline[seed] for seed, value in values.items() if seed in baseline})
+
+    def _finals(self, panel: ExperimentView, label: str) -> dict[int, float]:
+        return _final_values(panel, label, panel.results.at_scale(self.last_at, self.last))
 
     @property
     def _improvement_name(self) -> str:
@@ -111,7 +117,7 @@ class FinalValues(Table):
     def _improvement_cells(self, panel: ExperimentView) -> Row:
         """Return the cells of differences, seed by seed, to the other series with the best mean."""
         best, diverged = min if panel.sign < 0 else max, diverged_series(panel)
-        finals = {label: _final_values(panel, label, self.last) for label in panel.results.labels if label not in diverged}
+        finals = {label: self._finals(panel, label) for label in panel.results.labels if label not in diverged}
         values = finals.pop(self.improvement or "", {})
         others = [other for other in finals.values() if other.keys() == values.keys()]
         rival = best(others, key=lambda other: mean(list(other.values())), default={}) if values else {}
@@ -123,7 +129,8 @@ class FinalValues(Table):
         return cells
 
     def explanations(self, panels: list[ExperimentView]) -> list[str]:
-        parts = [_last_rounds_sentence(self.last, panels)]
+        last = panels[0].results.at_scale(self.last_at, self.last)
+        parts = [_last_rounds_sentence(last, panels)]
         if intervals := sorted({panel.results.note["training"]["evaluate_every"] for panel in panels} - {1}):
             parts.append(f"Tested every {' or '.join(map(str, intervals))} rounds")
         if self.improvement:
@@ -133,7 +140,7 @@ class FinalValues(Table):
             deviations = ", ± their standard deviation" if printed else ""
             caution = "" if shown[0].comparable else "; they are of its own settings, so that only directions can be compared"
             parts.append(f"In grey, the paper's values{deviations}{caution}")
-        short = [(name, rounds) for panel in panels for name, rounds in _shortest_runs(panel).items() if rounds < self.last]
+        short = [(name, rounds) for panel in panels for name, rounds in _shortest_runs(panel).items() if rounds < last]
         return [*parts, *(f"{name} has only {rounds} rounds, all of which count" for name, rounds in short)]
 
 

@@ -87,7 +87,12 @@ class Record:
     @property
     def address(self) -> str:
         """Its place on the page of its paper, from the first page."""
-        return f"{self.scale}/{self.paper}/index.html#claim-{self.key}"
+        return f"{self.scale}/{self.paper}/index.html#{self.place}"
+
+    @property
+    def place(self) -> str:
+        """Its id on that page; if it is not tested, that of the table that counts it."""
+        return f"claim-{self.key}" if self.tested else "the-coverage"
 
     @property
     def is_difference(self) -> bool:
@@ -120,11 +125,6 @@ def sum_tallies(tallies: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add up tallies; the verdicts are in the order of `Status`."""
     total = sum(map(Counter, tallies), Counter())
     return {status: total[status] for status in Status if total[status]}
-
-
-def judged_first(records: Iterable[Record]) -> list[Record]:
-    """Return the claims with those that are not tested last."""
-    return sorted(records, key=lambda record: not record.tested)
 
 
 def claimed_by(records: Iterable[Record], by: str) -> list[Record]:
