@@ -85,13 +85,19 @@ def test_special_characters(plain, expected):
 
 def test_bold_is_what_a_paired_test_separates():
     """Seeds differ much, but `b` is 1 below `a` with every seed; a test of unpaired seeds would separate nothing."""
-    seeds = {"a": [1, 5, 9], "c": [1.1, 5.3, 9.2], "b": [0, 4.1, 8.1], "d": [9, 9, 9]}
+    seeds = {"a": [1, 5, 9], "b": [0, 4.1, 8.1], "c": [0.1, 4, 8], "d": [9, 9, 9]}
     rows = [{"Series": name, "y": mean_cell(dict(enumerate(values)), 1)} for name, values in seeds.items()]
     mark_best(rows, "y", lowest=False, excluded=["d"])
-    assert [row["y"].best for row in rows] == [True, True, False, False]
-    rows = [row | {"y": replace(row["y"], best=False)} for row in rows if row["Series"] in "ac"]
+    assert [row["y"].best for row in rows] == [True, False, False, False]
+    rows = [row | {"y": replace(row["y"], best=False)} for row in rows]
     mark_best(rows, "y", lowest=False)
-    assert not any(row["y"].best for row in rows)  # where nothing is separated nothing is bold
+    assert not any(row["y"].best for row in rows)  # `a` and `d` are not separated: none is best
+    below = [
+        {"Series": name, "y": replace(mean_cell({0: -value, 1: -value}, 1), signed=True)}
+        for name, value in (("a", 1), ("b", 2))
+    ]
+    mark_best(below, "y", lowest=False)
+    assert not any(row["y"].best for row in below)  # nor is the least of losses against a baseline
     assert r"a & \bfseries 1.0 \\" in _latex.table(
         Grid.from_rows([{"Series": "a", "y": Number(1.0, 1, best=True)}]), "c", "n", "l", "s"
     )
@@ -136,7 +142,7 @@ def test_commands_of_a_claim():
 
 def test_the_interval_of_a_ratio_has_both_its_ends():
     """A geometric mean has no half width: "2.24 ± 2.55 times" would be wrong."""
-    found = latex_macros.macros("p", [record(key="a", ours="2.24 (0.88 to 5.7) times (n = 5)", seeds=5)], "")
+    found = latex_macros.macros("p", [record(key="a", verdict="open", ours="2.24 (0.88 to 5.7) times (n = 5)", seeds=5)], "")
     assert r"\newcommand{\pAOurs}{2.24 (0.88 to 5.7) times}" in found
 
 

@@ -1,6 +1,5 @@
 """A paper as its page and `report.tex` show it: figures and tables, each with its state, claims, files and commands."""
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from fedrepro.core.metrics import MEASURES
 from fedrepro.report import artifacts
 from fedrepro.report.figures.panels import Composite
-from fedrepro.report.inputs.gathered import Results
+from fedrepro.report.inputs.gathered import Results, Settings, collect_settings
 from fedrepro.report.inputs.panel import PaperData
 from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.curves import Difference
@@ -42,7 +41,6 @@ class Entry:
     experiments: list[str]
     claims: list[Record]
     command: str
-    train_command: str  # trains all its runs again
     core_hours: str  # that its runs took
     partial: bool
     files: list[tuple[str, str]]
@@ -170,7 +168,6 @@ class PaperContent:
             names,
             claims,
             command(target, self.scale, report_only=True),
-            command(target, self.scale, anew=True),
             core_hours(results),
             any(experiment.missing_reason or experiment.unfinished_series for experiment in results),
             file_links(self.spec, key),
@@ -198,11 +195,14 @@ class PaperContent:
         return item.experiments if isinstance(item, Table) else item.experiments(self.spec.figures)
 
     def _finding(self, claims: Sequence[Record]) -> str:
-        """Return a sentence on the claim that says most, a headline or decided one before others: e.g. "FedMAX ends 6.16 ± 3.75
-        points above FedAvg (n = 5): open, leans for". Add the verdicts on all, if there are more."""
+        """Return a sentence on the claim that says most, a headline, one on the paper's method or a decided one before others:
+        e.g. "FedMAX ends 6.16 ± 3.75 points above FedAvg (n = 5): open, leans for". Add the verdicts on all, if there are
+        more."""
         if not claims:
             return ""
-        one = min(claims, key=lambda record: (not record.headline, not record.decided, not record.lean, not record.half_width))
+        asked = {record.key: self.spec.claims[record.key].quantity.series in self.spec.proposed for record in claims}
+        ranks = {one.key: (one.headline, asked[one.key], one.decided, one.lean, one.mean is not None) for one in claims}
+        one = min(claims, key=lambda record: [not good for good in ranks[record.key]])
         claim = self.spec.claims[one.key]
         quantity = claim.scales.get(self.scale, claim.quantity)
         series, *others = quantity.labels
@@ -214,7 +214,7 @@ class PaperContent:
             verb, side = "ends" if quantity.last else "lies", "below" if one.mean < 0 else "above"
             text = f"{series} {verb} {one.interval.lstrip('+-')} {side} {others[0]}{when}{seeds}"
         else:
-            text = f"{one.claim}: here {one.interval}{seeds}"
+            text = f"{one.claim}: here {one.interval.rpartition('; ')[2]}{seeds}"
         rest = f". All {len(claims)} claims: {format_counts(tally(claims))}" if len(claims) > 1 else ""
         return f"{text}: {one.words}{rest}."
 
@@ -233,13 +233,6 @@ class PaperContent:
         shown = [(address, title, [entry for entry in entries if entry not in ours]) for address, title, entries in parts]
         shown.append(("the-appendix", "Appendix: variants, and what is not in the paper", ours))
         return [part for part in shown if part[2]]
-
-    @property
-    def lead_figure(self) -> Entry | None:
-        """The first figure that shows the runs of a main claim; else the first figure."""
-        drawn = [entry for entry in self.figures if entry.picture]
-        shown = (entry for record in self.main_claims for entry in drawn if record.experiment in entry.experiments)
-        return next(itertools.chain(shown, drawn), None)
 
     # claims
 
@@ -300,14 +293,25 @@ class PaperContent:
     def experiment_name(self, experiment: str) -> str:
         return self.evidence.as_run(experiment, display_name(self.spec, experiment))
 
-    def provenance(self, experiment: str) -> tuple[dict[str, str], list[tuple[str, list[dict[str, Any]], dict[str, str]]]]:
-        """Return what all runs of an experiment share, by column, and the rows of its table: series, runs, other columns."""
+    def provenance(self, experiment: str) -> tuple[dict[str, str], list[tuple[dict[str, list], dict[str, str]]]]:
+        """Return what all runs of an experiment share, by column, and the rows of its table: series -> runs, other columns."""
         results = self.results[experiment]
         told = [(label, run, _origin(run)) for label in results.labels for run in results.runs(label)]
         differing = [name for name in told[0][2] if len({origin[name] for _, _, origin in told}) > 1]
-        rows = grouped(((label, tuple(origin[name] for name in differing)), run) for label, run, origin in told)
+        rows = grouped((tuple(origin[name] for name in differing), (label, run)) for label, run, origin in told)
         shared = {name: value for name, value in told[0][2].items() if name not in differing}
-        return shared, [(label, runs, dict(zip(differing, cells, strict=True))) for (label, cells), runs in rows.items()]
+        return shared, [(grouped(runs), dict(zip(differing, cells, strict=True))) for cells, runs in rows.items()]
+
+    @cached_property
+    def settings(self) -> dict[str, Settings]:
+        """The settings of each experiment that was run."""
+        return {name: collect_settings(results) for name, results in self.results.items() if not results.missing_reason}
+
+    @cached_property
+    def common_settings(self) -> dict[str, str]:
+        """The settings that all these experiments share."""
+        every = [own.shared.items() for own in self.settings.values()]
+        return {key: value for key, value in every[0] if all((key, value) in own for own in every)} if len(every) > 1 else {}
 
     @property
     def command(self) -> str:
@@ -374,9 +378,9 @@ def label(key: str, name: str | None = None) -> str:
     return ", ".join(filter(None, [number, name or rest.replace("_", " ")]))
 
 
-def command(target: str, scale: str, report_only: bool = False, anew: bool = False) -> str:
-    """Return the command that makes a target; with `report_only` it trains nothing, with `anew` all, kept runs too."""
-    option = " report_only=true" if report_only else " use_kept_results=false" if anew else ""
+def command(target: str, scale: str, report_only: bool = False) -> str:
+    """Return the command that makes a target; with `report_only` it trains nothing."""
+    option = " report_only=true" if report_only else ""
     return f"uv run snakemake --cores 2 {target} --config scale={scale}{option}"
 
 

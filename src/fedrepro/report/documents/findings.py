@@ -145,11 +145,11 @@ def link_arxiv(reference: str) -> Markup:
     return Markup(re.sub(r"arXiv:(\d+\.\d+)", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', str(escape(reference))))
 
 
-def draw_forest(records: Sequence[Record], narrow: bool = False) -> Markup:
+def draw_forest(records: Sequence[Record]) -> Markup:
     """Return a forest plot of the records that are differences as an SVG element."""
     from fedrepro.report.figures import _forest  # imports matplotlib
 
-    return Markup(_forest.draw([record for record in records if record.is_difference], narrow))
+    return Markup(_forest.draw([record for record in records if record.is_difference]))
 
 
 def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:

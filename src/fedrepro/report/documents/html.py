@@ -37,7 +37,6 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
         "version": gathered.version_text(),
         "summary": summary,
         "command": command,
-        "collect_settings": gathered.collect_settings,
     }
     rows = [
         (name if by == summary.PAPER else f"{paper.spec.title}: asked by us", f"{paper.key}/index.html?by={quote(by)}", counts)
@@ -52,14 +51,12 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
     for paper in papers:
         charts = curves.find_charts(paper)
         curves.write(paper, charts, folder / paper.key)
-        main = [record for record in paper.main_claims if record.is_difference]
-        rest = paper.differences if any(not record.headline for record in paper.differences) else []
         own = shared | {
             "paper": paper,
             "charts": {key: [chart.settings for chart in own] for key, own in charts.items()},
+            "forest": paper.differences and draw_forest(paper.differences),
             "scales": [name for name, keys in scales.items() if paper.key in keys],
         }
-        own |= {"main_forest": main and draw_forest(main, narrow=True), "forest": rest and draw_forest(rest)}
         page = templates.get_template("paper.html.j2").render(own)
         (folder / paper.key / "index.html").write_text(page, encoding="utf-8")
 

@@ -1,6 +1,5 @@
 """A forest plot of claimed differences: our intervals at each scale, next to what the papers report."""
 
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -20,12 +19,11 @@ text { fill: #e3e6ea !important; }
 """
 
 
-def draw(findings: Sequence[Any], narrow: bool = False) -> str:
+def draw(findings: Sequence[Any]) -> str:
     """Draw differences in points as an SVG, one row for each claim; several scales of one claim share a row.
 
     Args:
         findings: `verdicts.summary.Record`s.
-        narrow: half as wide, with labels over three lines.
 
     Returns:
         the SVG; it has no background, and light text where the reader's screen is dark.
@@ -34,8 +32,7 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     rows: dict[tuple[str, str], list[Any]] = {}
     for finding in findings:
         rows.setdefault((finding.paper, finding.key), []).append(finding)
-    width, row, letters, lines = (4.6, 0.45, 34, 3) if narrow else (_layout.PAGE_WIDTH + 1, ROW, LABEL_WIDTH, 2)
-    drawing = _layout.new_figure(width, 0.8 + row * len(rows))
+    drawing = _layout.new_figure(_layout.PAGE_WIDTH + 1, 0.8 + ROW * len(rows))
     axes = drawing.subplots()
     labels = []
     for place, of_claim in enumerate(rows.values()):
@@ -48,8 +45,8 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
             style = {"color": colour, "marker": marker, "markersize": 4, "capsize": 2, "label": f"ours, scale {finding.scale}"}
             value, half = 100 * finding.mean, 100 * finding.half_width
             axes.errorbar(value, place + lower, xerr=half, zorder=3, **style)
-        labels.append("\n".join(textwrap.wrap(record.claim, letters, max_lines=lines, placeholder=" …")))
-    limit = None if narrow else _limit(findings)
+        labels.append("\n".join(textwrap.wrap(record.claim, LABEL_WIDTH, max_lines=2, placeholder=" …")))
+    limit = _limit(findings)
     if limit is not None:
         axes.set_xlim(-limit, limit)
         for place, of_claim in enumerate(rows.values()):
@@ -64,8 +61,7 @@ def draw(findings: Sequence[Any], narrow: bool = False) -> str:
     drawing.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles) or 1, frameon=False)
     text = _layout.svg(drawing, transparent=True)
     styles = text.index("<defs>")
-    text = text[:styles] + DARK + text[styles:]
-    return re.sub(r'(id="|href="#|url\(#)', r"\1main-", text) if narrow else text  # a page may hold one of each
+    return text[:styles] + DARK + text[styles:]
 
 
 def _mark_beyond(axes: Any, place: int, of_claim: Sequence[Any], limit: float) -> None:

@@ -64,7 +64,7 @@ def compose(figure: Figure, evidence: PaperData) -> MatplotlibFigure:
     share_labels(axes)
     if not all(panel.missing_reason for panels in grid for panel in panels):
         if _has_ambiguous_styles(drawing):
-            for panel_axes in drawing.axes:
+            for panel_axes in (panel for panel in drawing.axes if panel.axison):
                 panel_axes.legend(fontsize=6, loc="lower right", handlelength=1.8, framealpha=0.8, edgecolor="0.9")
         else:
             add_legend(drawing, 1 if columns == 1 else 2)

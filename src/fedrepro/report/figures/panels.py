@@ -44,7 +44,9 @@ class Composite(Figure):
 
     def explanations(self, evidence: PaperData) -> list[str]:
         """Return each sentence of the panels once, with the titles of its panels unless all share it."""
-        members = {_short_title(evidence.figures[name]): evidence.figures[name] for name in self.names}
+        heads = [_short_title(evidence.figures[name]).partition(": ")[0] for name in self.names]
+        titles = heads if len({*heads}) == len(heads) else [_short_title(evidence.figures[name]) for name in self.names]
+        members = dict(zip(titles, (evidence.figures[name] for name in self.names), strict=True))
         missing = {title: figure.missing_reason(evidence) for title, figure in members.items()}
         explained = {title: figure.explanations(evidence) for title, figure in members.items() if not missing[title]}
         titles_by_sentence = grouped((text, title) for title, texts in explained.items() for text in dict.fromkeys(texts))
