@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core.metrics import MEASURES
+from fedrepro.data.source_label import parse_label
 from fedrepro.report import artifacts
 from fedrepro.report.figures.panels import Composite
 from fedrepro.report.inputs.gathered import Results, Settings, collect_settings
@@ -124,7 +125,7 @@ class PaperContent:
     def gaps(self) -> list[Gap]:
         """What is not tested at this scale, in the order of the figures and tables."""
         keys = dict.fromkeys(self._places.values())
-        return [gap for gap in map(self._gap, keys) if gap.claims or gap.reasons]
+        return [gap for gap in map(self._gap, keys) if gap.claims or gap.target]
 
     @property
     def absent(self) -> list[str]:
@@ -257,10 +258,6 @@ class PaperContent:
         return [one for one in self.tested if one.verdict == Status.CONTRADICTED and one.by == PAPER and not one.headline]
 
     @property
-    def differences(self) -> list[Record]:
-        return [record for record in self.tested if record.is_difference]
-
-    @property
     def tallies(self) -> Tallies:
         """Name, address and verdicts of each figure or table with tested claims of the paper. The last row is our own
         questions, if any."""
@@ -328,8 +325,15 @@ class PaperContent:
 
 def _origin(run: Mapping[str, Any]) -> dict[str, str]:
     """Return what a page tells of a run, by column."""
-    when, machine = (run.get("commit_date") or "")[:10], f"{run['device']}: {run['hardware']}"
-    columns = {"Status": run["status"], "Commit": run["commit"], "Date": when, "Code": run["code"], "Data": run["dataset"]}
+    when = (run.get("commit_date") or "")[:10]
+    machine = f"{run['device']}: {run['hardware'].partition(' (family')[0]}"
+    columns = {
+        "Status": run["status"],
+        "Commit": run["commit"],
+        "Date": when,
+        "Code": run["code"],
+        "Data": parse_label(run["dataset"])[0],
+    }
     return columns | {"Checksum": run["data"][:12], "Machine": machine, "torch": run["torch"]}
 
 

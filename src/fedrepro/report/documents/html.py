@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from fedrepro.report.documents import curves
 from fedrepro.report.documents.content import PaperContent, command
-from fedrepro.report.documents.findings import draw_forest, link_arxiv
+from fedrepro.report.documents.findings import link_arxiv
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.inputs import gathered
 from fedrepro.report.numbers import with_minus_signs
@@ -54,7 +54,6 @@ def write(papers: Sequence[PaperContent], folder: Path, scales: Mapping[str, Col
         own = shared | {
             "paper": paper,
             "charts": {key: [chart.settings for chart in own] for key, own in charts.items()},
-            "forest": paper.differences and draw_forest(paper.differences),
             "scales": [name for name, keys in scales.items() if paper.key in keys],
         }
         page = templates.get_template("paper.html.j2").render(own)

@@ -114,17 +114,16 @@ class Table(Frozen):
         parts = [panel.title for panel in shown if panel.display.about and len(shown) > 1]
         parts += self.explanations(shown) if shown else []
         if self.build(evidence).best_cells:
-            parts.append(
-                f"Bold: the best {self.best_among}, where a paired test over seeds (95 %) separates it from every other one; "
-                "series with a diverged run are left out"
-            )
+            lost = any(diverged_series(panel) for panel in shown)
+            rest = "; series with a diverged run are left out" if lost else ""
+            test = "a paired test over seeds (95 %) separates it from every other one"
+            parts.append(f"Bold: the best {self.best_among}, where {test}{rest}")
         for panel in shown if self.of_runs else ():
             for label in panel.results.labels:
                 parts += [f"{panel.name}, {label}: {text}" for text in panel.results.diverged_runs(label)]
         parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
-        parts += _training_images_sentence(shown)
         return join_sentences([*parts, evidence.scale_sentence(self.experiments)])
 
     def description(self, evidence: PaperData) -> str:
@@ -152,14 +151,6 @@ def measures_phrase(panels: list[ExperimentView]) -> str:
 def _measure_phrase(panel: ExperimentView) -> str:
     measure = panel.measure
     return f"the {measure.over}' mean {measure.title}" if measure.over else measure.title
-
-
-def _training_images_sentence(panels: Sequence[ExperimentView]) -> list[str]:
-    """Return a sentence if the panels' training sets differ in size, so that the panels cannot be compared with each other."""
-    sizes = [{str(panel.setting(label, "train_images") or "all") for label in panel.results.labels} for panel in panels]
-    groups = grouped((" or ".join(sorted(size)), panel.name) for size, panel in zip(sizes, panels, strict=True))
-    texts = [f"{size} ({', '.join(names)})" for size, names in groups.items()]
-    return [f"Training images differ: {'; '.join(texts)}"] if len(texts) > 1 else []
 
 
 def not_run_sentence(panels: Sequence[ExperimentView]) -> list[str]:
