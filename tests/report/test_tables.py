@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -77,12 +78,21 @@ def test_the_row_of_improvements_by_hand():
     assert build(asked, a=nothing, b=nothing) == []
 
 
-def test_notes_name_training_sets_of_different_sizes():
-    one, other = (own(made(SERIES)) for _ in range(2))
-    for series in other.note["series"].values():
-        series["config"] = {"train_images": 5000}
-    assert "Training images differ: all (a); 5000 (b)." in ENDS.notes(evidence(a=one, b=other))
-    assert "Training images" not in ENDS.notes(evidence(a=one, b=own(made(SERIES))))
+def test_notes_say_what_was_run_of_each_panel():
+    sizes = {("a", "small"): "20 of 500 rounds, 3,000 images", ("b", "small"): "9 of 60 rounds"}
+    small = own(made(SERIES, "direction"))
+    found = replace(evidence(a=small, b=small), sizes=sizes)
+    assert ENDS.notes(found).endswith("Scale small: 20 of 500 rounds, 3,000 images (a); 9 of 60 rounds (b).")
+    assert ENDS.notes(replace(evidence(a=A, b=B), sizes=sizes)).endswith("Scale paper.")  # at its settings
+    assert found.as_run("a", "CIFAR-10, 500 rounds") == "CIFAR-10, 20 of 500 rounds"
+    assert (found.as_run("a", "1500 rounds"), found.as_run("b", "500 rounds")) == ("1500 rounds", "500 rounds")
+
+
+def test_a_table_measures_the_rounds_of_its_claims():
+    small = own(made({"FedAvg": {0: [0.1, 0.2, 0.6, 0.8]}}, "direction"))
+    asked = table(kind="convergence", panels=["a"], last=3, last_at={"small": 1})
+    [row] = build(asked, a=small)
+    assert row["a (%)"] == "80.00" and "Mean of the last round: " in asked.notes(evidence(a=small))
 
 
 def test_reported_accuracies_wherever_directions_may_be_compared():
@@ -102,7 +112,7 @@ def test_convergence_of_what_was_not_run():
     assert row == {"Series": "FedAvg", "b (%)": "80.00", "b, paper (%)": "92.21"}
     assert build(ENDS, a=gone, b=gone) == []
     assert ENDS.notes(evidence(a=gone, b=B)).split(". ")[2] == "Not run: a (no time)"
-    assert ENDS.description(evidence(a=gone, b=gone)) == "Not run: a, b (no time). Scale paper: how scale paper is."
+    assert ENDS.description(evidence(a=gone, b=gone)) == "Not run: a, b (no time). Scale paper."
     lost = own(made({"FedAvg": {0: [0.1, 0.5]}}, lost={("FedAvg", 0): "diverged at round 1"}))
     asked = table(kind="convergence", panels=["a"], last=2)
     assert build(asked, a=lost) == [{"Series": "FedAvg", "a (%)": "-"}]
@@ -132,7 +142,7 @@ def test_caption_and_notes_of_a_table():
         "Mean of the last 2 rounds: the participants' mean own-test accuracy after local training (a), test accuracy (b). "
         "In grey, the paper's values. "
         "a, multi: seed 1 diverged at round 2. "
-        "Data: MNIST (official release). Scale paper: how scale paper is."
+        "Data: MNIST (official release). Scale paper."
     )
     asked = table(title="Which one?", kind="convergence", panels=["b"], last=1)
     assert asked.caption(evidence(b=B)) == "Which one? n = 1 seed, so without intervals."
@@ -233,7 +243,7 @@ def test_notes_on_rounds():
     found = evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none"))
     text = smooth.notes(found)
     assert "test accuracy reaches the target, or in which its mean over the last 5 measured rounds does (mean of 5)." in text
-    assert "paper's rounds" not in text and text.endswith("Scale quick: how scale quick is.")
+    assert "paper's rounds" not in text and text.endswith("Scale quick.")
     assert smooth.description(found) == f"n = 1 seed, so without intervals. {text}"
 
 

@@ -1,4 +1,4 @@
-"""A paper as its page and `report.tex` show it: figures and tables, each with its state, claims, files and commands."""
+"""A paper as its page and `report.tex` show it: figures and tables, each with its claims, files and commands."""
 
 import re
 from collections import Counter
@@ -32,9 +32,8 @@ Tallies = list[tuple[str, str, dict[str, int]]]  # name, address or origin, verd
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure or table on a page, with the tested claims that stand beside it. `partial` means that some of its runs are
-    missing. A figure has a `picture` unless a drawing says nothing; a table has a `grid` and its `panels`, name ->
-    experiment."""
+    """A figure or table on a page, with the tested claims that stand beside it. A figure has a `picture` unless a drawing says
+    nothing; a table has a `grid` and its `panels`, name -> experiment."""
 
     key: str
     label: str
@@ -43,7 +42,6 @@ class Entry:
     claims: list[Record]
     command: str
     core_hours: str  # that its runs took
-    partial: bool
     files: list[tuple[str, str]]
     text: str = ""
     finding: str = ""  # of the claim that says most
@@ -54,22 +52,6 @@ class Entry:
     @property
     def kind(self) -> str:
         return "table" if self.grid else "figure"
-
-    @property
-    def state(self) -> str:
-        return "partly run" if self.partial else "made"
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A row of the table of what is not tested: a figure or table with missing runs or claims without a verdict. `target`: what
-    trains the missing runs; empty if none are missing that this scale has."""
-
-    label: str
-    claims: int
-    reasons: list[str]
-    core_hours: str
-    target: str
 
 
 @dataclass(frozen=True)
@@ -122,10 +104,11 @@ class PaperContent:
         return [*self.figures, *self.tables]
 
     @cached_property
-    def gaps(self) -> list[Gap]:
-        """What is not tested at this scale, in the order of the figures and tables."""
+    def gaps(self) -> list[tuple[str, int, str, str, str]]:
+        """What is not tested at this scale, in the order of the figures and tables: label, number of claims, core hours of the
+        missing runs, the target that trains them (empty: none are missing that this scale has), why."""
         keys = dict.fromkeys(self._places.values())
-        return [gap for gap in map(self._gap, keys) if gap.claims or gap.target]
+        return [gap for gap in map(self._gap, keys) if gap[1] or gap[3]]
 
     @property
     def absent(self) -> list[str]:
@@ -170,12 +153,11 @@ class PaperContent:
             claims,
             command(target, self.scale, report_only=True),
             core_hours(results),
-            any(experiment.missing_reason or experiment.unfinished_series for experiment in results),
             file_links(self.spec, key),
             **shown,
         )
 
-    def _gap(self, key: str) -> Gap:
+    def _gap(self, key: str) -> tuple[str, int, str, str, str]:
         untested = [record for record in self._claims_at(key) if not record.tested]
         results = [self.results[name] for name in self._experiments(key)]
         missing = [result.missing_reason for result in results if result.missing_reason]
@@ -183,13 +165,8 @@ class PaperContent:
         reasons = [*map(str, missing), *partly, *(record.why for record in untested)]
         trainable = partly or any(reason.kind == MissingKind.NOT_FINISHED for reason in missing)  # else settings leave it out
         hours = sum(self.hours.get(name, 0) for name in self._experiments(key))
-        return Gap(
-            display_name(self.spec, key),
-            len(untested),
-            list(dict.fromkeys(reasons)),
-            format_hours(hours) if hours else "",
-            f"{self.key}_{key}" if trainable else "",
-        )
+        target, why = f"{self.key}_{key}" if trainable else "", "; ".join(dict.fromkeys(reasons))
+        return display_name(self.spec, key), len(untested), format_hours(hours) if hours else "", target, why
 
     def _experiments(self, key: str) -> list[str]:
         item = self.spec[key]
@@ -258,15 +235,6 @@ class PaperContent:
         return [one for one in self.tested if one.verdict == Status.CONTRADICTED and one.by == PAPER and not one.headline]
 
     @property
-    def tallies(self) -> Tallies:
-        """Name, address and verdicts of each figure or table with tested claims of the paper. The last row is our own
-        questions, if any."""
-        published = [(entry, claimed_by(entry.claims, PAPER)) for entry in self.entries]
-        rows = [(entry.label, f"#{entry.key}", tally(records)) for entry, records in published if records]
-        own = [(name, f"index.html?by={by}#the-filter", counts) for name, by, counts in self.tallies_by_origin if by == US]
-        return rows + own
-
-    @property
     def tallies_by_origin(self) -> Tallies:
         """Name, origin and verdicts of the tested claims of the paper and of our own questions, if there are any."""
         names = {PAPER: self.spec.title, US: "Asked by us"}
@@ -325,16 +293,15 @@ class PaperContent:
 
 def _origin(run: Mapping[str, Any]) -> dict[str, str]:
     """Return what a page tells of a run, by column."""
-    when = (run.get("commit_date") or "")[:10]
     machine = f"{run['device']}: {run['hardware'].partition(' (family')[0]}"
     columns = {
         "Status": run["status"],
         "Commit": run["commit"],
-        "Date": when,
+        "Date": (run.get("commit_date") or "")[:10],
         "Code": run["code"],
-        "Data": parse_label(run["dataset"])[0],
     }
-    return columns | {"Checksum": run["data"][:12], "Machine": machine, "torch": run["torch"]}
+    data = {"Data": parse_label(run["dataset"])[0], "Checksum": run["data"][:12]}
+    return columns | data | {"Machine": machine, "torch": run["torch"]}
 
 
 def is_main(entry: Entry, keys: Collection[str]) -> bool:
