@@ -25,7 +25,7 @@ from fedrepro.report.inputs.panel import PaperData
 
 COLUMN_WIDTH, PAGE_WIDTH = 3.17, 6.5  # inches: one column of an article with two columns, and both
 MAX_SHARED_LENGTH = 1.3  # of an axis that panels share, as a multiple of the shortest panel's axis
-LETTERS = 24  # of 6 pt in an inch
+LETTERS = 18  # of 6 pt in an inch
 LEGEND_LINE = 0.15  # inches; the first two lines of a legend are part of a figure's height
 
 
