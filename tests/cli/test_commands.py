@@ -248,8 +248,11 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
 def test_verdicts_of_all_papers_are_the_main_ones(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main.main(["verdicts"]) == 0
-    main_claims = capsys.readouterr().out
+    main_claims = capsys.readouterr().out.replace("−", "-")
     assert re.search(r"FedMAX, scale small, directions only\n  \d+ claims: .*\n  [\w ]+  {3}.*: reported ", main_claims)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before = [line.split(" | ")[4] for line in readme.splitlines() if line.endswith(" (earlier runs) |")]  # at small
+    assert before and all(f"; earlier runs: {cell}\n" in main_claims for cell in before if cell != "-")
     assert main.main(["verdicts", "fedmax", "--scale", "small"]) == 0
     claims = capsys.readouterr().out
     assert claims.count("\n  supported ") == 7 and "\n  open, leans for " in claims and "\x1b" not in claims

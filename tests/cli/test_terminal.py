@@ -349,6 +349,11 @@ def test_counts():
     assert [count(number, "run") for number in (0, 1, 2)] == ["0 runs", "1 run", "2 runs"]
 
 
+def test_the_end_names_the_folder_of_a_paper():
+    last = summary.closing_message(["reports/q/p/tables/verdicts.json"], Path("reports/q"), 1).splitlines()[-1]
+    assert last == "reports/q/p: no claim is judged at this scale"
+
+
 def test_the_end_names_the_pages_to_open(monkeypatch):
     """Those that were made, then the committed first page with what README says of it; figures alone name no page."""
     monkeypatch.chdir(ROOT)

@@ -112,6 +112,7 @@ def list_targets(options: argparse.Namespace) -> int:
 def verdicts(options: argparse.Namespace) -> int:
     """Print the verdicts on the tested claims of a paper, or on the main claims of all papers."""
     from fedrepro.cli.terminal.summary import describe_claims
+    from fedrepro.report.documents import findings
     from fedrepro.report.paper import read_papers
 
     params = Project(options).params
@@ -119,6 +120,7 @@ def verdicts(options: argparse.Namespace) -> int:
     if options.paper and options.paper not in papers:
         raise unknown_name("paper", options.paper, papers)
     compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
+    rows = findings.answer_headlines(findings.collect_records(Path("reports"), papers, compared), papers, compared)
     shown = 0
     for paper in [options.paper] if options.paper else papers:
         for scale in [options.scale] if options.scale else compared:
@@ -126,7 +128,9 @@ def verdicts(options: argparse.Namespace) -> int:
             if (folder / "tables" / "verdicts.json").exists():
                 only = ", directions only" if params.scales[scale].compare == "direction" else ""
                 title = f"{papers[paper].title}, scale {scale}{only}"
-                text = describe_claims(title, folder, main=not options.paper, stream=sys.stdout)
+                known = [row for row in rows if row.headline.paper == paper and row.places[scale]]
+                earlier = {row.headline.key: findings.cell(row.places[scale]) for row in known}
+                text = describe_claims(title, folder, not options.paper, earlier, sys.stdout)
                 sys.stdout.write(f"{text}\n")
                 shown += 1
     if not shown:

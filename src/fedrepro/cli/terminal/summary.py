@@ -1,6 +1,6 @@
 """Messages on results: the closing one after Snakemake has finished, and the verdicts on a paper's claims."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -29,7 +29,9 @@ def closing_message(outputs: Iterable[str], reports: Path, seconds: float) -> st
             drawn.setdefault(path.parents[1], []).append(path)
     for folder, files in drawn.items():
         complete = folder / "tables" / "verdicts.json" in files
-        lines.append(f"{folder.name}: {_describe_verdicts(folder) if complete else ', '.join(map(str, sorted(files)))}")
+        lines.append(
+            f"{folder}: {_describe_verdicts(folder)}" if complete else f"{folder.name}: {', '.join(map(str, sorted(files)))}"
+        )
     pages = [reports / name for name in DOCUMENTS if reports / name in made]
     lines += [f"Open {path}" for path in pages]
     if pages and (first := reports.parent / "index.html").exists():
@@ -53,16 +55,21 @@ def _describe_verdicts(folder: Path) -> str:
     return f"{count(len(verdicts), 'claim')}: {summary.summary(verdicts)}" if verdicts else "no claim is judged at this scale"
 
 
-def describe_claims(title: str, folder: Path, main: bool, stream: TextIO) -> str:
+def describe_claims(title: str, folder: Path, main: bool, earlier: Mapping[str, str], stream: TextIO) -> str:
     """Return the verdicts in a paper's `folder` (reports/<scale>/<paper>): their number and, by line, main and tested claims.
 
-    `main`: only the main claims. Verdicts are coloured if the stream is a terminal.
+    Verdicts are coloured if the stream is a terminal.
+
+    Args:
+        main: only the main claims.
+        earlier: key of a main claim -> what earlier runs at this scale say of it, shown while it is not tested itself.
     """
     records = summary.read_verdicts(folder)
     lines = [painted(title, "bold", stream), f"  {_describe_verdicts(folder)}"]
     shown = [record for record in records if record.headline or (record.tested and not main)]
     for one in sorted(shown, key=lambda record: not record.headline):
-        ours = f", ours {one.ours}" if one.tested else ""
+        before = earlier.get(one.key)
+        ours = f", ours {one.ours}" if one.tested else f"; earlier runs: {before}" if before else ""
         numbers = with_minus_signs(f"reported {one.reported}{ours}")
         lines.append(f"  {painted(f'{one.words:<19}', STYLES.get(one.verdict, 'none'), stream)} {one.claim}: {numbers}")
     return "\n".join(lines)
