@@ -128,7 +128,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--part": {"type": parse_part, "help": "with --runs: train only this part of the list, e.g. 3/100, as one job of an array"},
     "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
     "--other-code": {"action": "store_true", "help": "also list finished runs of current settings that earlier code trained"},
-    "--out": {"type": Path, "help": "file to write (default: reports/<scale>/notebooks/<paper>_<figure>.ipynb)"},
+    "--out": {
+        "type": Path,
+        "help": "file (of run: folder) to write; the default is in reports/<scale>/notebooks, of run in results/own",
+    },
 }
 COMMON = "--params --data-mirror --results"
 COMMANDS = (  # name, function, options, help

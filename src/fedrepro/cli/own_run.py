@@ -55,6 +55,11 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
         elif top in SETTINGS or any(top in own for own in options.values()):
             alternatives[key] = values
         else:
+            others = [
+                name for name in registry.names("algorithms") if top in registry.options_model("algorithms", name).model_fields
+            ]
+            if others:
+                raise UserError(f"{top}: an option of {', '.join(others)}. Name such a method, or leave {top} out")
             raise unknown_name("setting", key, [*SETTINGS, "clients", "seeds", *itertools.chain(*options.values())])
     shared["partition"] = {"clients": CLIENTS} | shared["partition"]
     shared.setdefault("clients_per_round", min(PARTICIPANTS, shared["partition"]["clients"]))
@@ -131,6 +136,8 @@ def run(options: Namespace) -> int:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder / path) as temporary:
             temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    shared = {key: value for key, value in files[f"{PAPERS}/{NAME}/experiments.yaml"][NAME].items() if key != "series"}
+    sys.stdout.write(yaml.safe_dump(shared, default_flow_style=True, sort_keys=False, width=math.inf)[1:-2] + "\n\n")
     options.params, options.results = folder / "params.yaml", folder
     _make(Project(options), folder)
     return 0

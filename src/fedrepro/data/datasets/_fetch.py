@@ -22,7 +22,7 @@ from fedrepro.data.datasets.source import DataSource
 STAMP = "source.json"
 MIRROR_HELP = (
     "Without internet, let a folder or URL that holds the data serve: "
-    "set FEDREPRO_DATA_MIRROR or pass `--config data_mirror=PATH_OR_URL`"
+    "set FEDREPRO_DATA_MIRROR, or pass `--config data_mirror=PATH_OR_URL` to snakemake, `--data-mirror PATH_OR_URL` to fedrepro"
 )
 _unresponsive_mirrors: dict[str, str] = {}  # mirror -> error; a process waits for one only once
 
