@@ -21,7 +21,7 @@ class Spec:
     title, reference, question, is_tuned = "A <paper>", "A. Author. A & B. arXiv:1908.05891", "", False
     headlines = ("a", "b", "c", "e", "f")
     protocols = dict.fromkeys(headlines, SimpleNamespace(sentence="It is better"))
-    elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",), differs="Other data.")}
+    elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",))}
 
     def size(self, experiment: str, scale: str) -> str:
         return "15 of 300 rounds"
@@ -78,10 +78,12 @@ def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
         "Of the 6 numbers and directions that the papers report, we tested 1 at their own settings (1 decided) and 4 at scale "
         "small, by direction alone (2 decided)."
     )
+    assert findings.count_answers(rows) == "Answers to the 5 claims below: 2 contradicted; 2 supported; 1 open."
+    assert [row.answered_by for row in rows] == ["", "", "Answered so far by: d leads", "Answered so far by: a leads", ""]
     table = findings.readme_table(rows, scales).splitlines()
     assert len(table) == 7 and table[0].count("|") == table[2].count("|") == 8
     assert table[4].endswith("| +2.86 ± 0.56 points, open (``) | - | open (earlier runs) |")
-    assert table[3].endswith("| **supported** |")
+    assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith("| **supported** |")
 
 
 def test_the_page_shows_all_and_is_the_same_each_time(reports):
@@ -97,7 +99,7 @@ def test_the_page_shows_all_and_is_the_same_each_time(reports):
         "absent" not in page
         and page.count('<tr>\n<th scope="row"><strong>') == 5
         and "we tested 1 at their own settings" in page
-        and "Other data." in page
+        and "Answered so far by: d leads" in page
     )
 
 

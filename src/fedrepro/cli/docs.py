@@ -134,9 +134,10 @@ def with_results(readme: str, root: Path, params: Params, specs: Sequence[Paper]
     scales = sorted(compared, key=lambda name: params.scales[name].compare != "full")
     papers = dict(zip(params.papers, specs, strict=True))
     records = findings.collect_records(root / "reports", papers, scales)
-    table = findings.readme_table(findings.answer_headlines(records, papers, scales), scales)
+    rows = findings.answer_headlines(records, papers, scales)
+    said = f"{findings.coverage(records, scales)} {findings.count_answers(rows)}\n\n{findings.readme_table(rows, scales)}"
     begin, _, rest = readme.partition(f"{RESULTS}\n")
-    return f"{begin}{RESULTS}\n{findings.coverage(records, scales)}\n\n{table}{END}{rest.partition(END)[2]}" if rest else readme
+    return f"{begin}{RESULTS}\n{said}{END}{rest.partition(END)[2]}" if rest else readme
 
 
 def page() -> str:

@@ -41,7 +41,6 @@ class Elsewhere(Frozen):
 
     claims: tuple[str, ...] = ()  # of the paper, that ask the same of other runs
     arena: tuple[str, ...] = ()  # of the paper `arena`
-    differs: str = ""  # why the places answer differently, if they do
 
 
 class Paper(Frozen):

@@ -3,6 +3,7 @@
 import csv
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,18 @@ class Row:
 
     headline: Record  # at the scale of its protocol
     sentence: str  # of the abstract
-    differs: str  # why the places answer differently
     places: Mapping[str, list[Record]]  # place -> tested claims: `REGISTERED`, the scales, `ARENA`
 
     @property
     def answer(self) -> Record | None:
         """The first tested claim of the paper; None if there is none."""
         return next((one for place, found in self.places.items() if place != ARENA for one in found), None)
+
+    @property
+    def answered_by(self) -> str:
+        """The answering claim, if it is not the headline: it may be of other data and has a reported number of its own."""
+        answer = self.answer
+        return f"Answered so far by: {answer.claim}" if answer and answer.claim != self.headline.claim else ""
 
     @property
     def is_registered(self) -> bool:
@@ -67,7 +73,7 @@ def answer_headlines(records: Iterable[Record], papers: Mapping[str, Any], scale
             other, own = spec.elsewhere.get(key), [one for one in here if one.tested]
             places = {REGISTERED: own} | {scale: tested(paper, other.claims, scale) if other else [] for scale in scales}
             places[ARENA] = [one for scale in scales for one in (tested(ARENA, other.arena, scale) if other else [])]
-            rows.append(Row((own or here)[-1], spec.protocols[key].sentence, other.differs if other else "", places))
+            rows.append(Row((own or here)[-1], spec.protocols[key].sentence, places))
     return rows
 
 
@@ -80,6 +86,14 @@ def coverage(records: Sequence[Record], scales: Sequence[str]) -> str:
     where = {scale: "their own settings" if scale == scales[0] else f"scale {scale}, by direction alone" for scale in scales}
     parts = [f"{tested[scale]} at {where[scale]} ({decided[scale]} decided)" for scale in scales]
     return f"Of the {len(claims)} numbers and directions that the papers report, we tested {' and '.join(parts)}."
+
+
+def count_answers(rows: Sequence[Row]) -> str:
+    """Return a sentence on how many headlines have each answer."""
+    counts = Counter((row.answer or row.headline).words for row in rows)
+    return (
+        f"Answers to the {len(rows)} claims below: {'; '.join(f'{number} {words}' for words, number in counts.most_common())}."
+    )
 
 
 def cell(records: Sequence[Record]) -> str:
@@ -98,7 +112,8 @@ def readme_table(rows: Sequence[Row], scales: Sequence[str]) -> str:
         word = answer.words if answer else "not tested"
         word = f"**{word}**" if row.is_registered or not answer else f"{word} (earlier runs)"
         method = f"[{one.headline}](docs/{one.paper}.md)"
-        lines.append([method, one.claim, one.reported, cell(row.places[full]), *reduced, cell(row.places[ARENA]), word])
+        claim = "<br>".join(filter(None, [one.claim, row.answered_by]))
+        lines.append([method, claim, one.reported, cell(row.places[full]), *reduced, cell(row.places[ARENA]), word])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
