@@ -33,6 +33,8 @@ def test_each_setting_has_its_place():
         "fedprox lr 0.1": {"name": "fedprox", "overrides": {"lr": 0.1}, "mu": 0.1},
     }
     assert files["params.yaml"]["scales"]["run"]["seeds"] == [0, 1, 2]
+    again = settings_files(["fedavg"], "digits", [])  # the defaults are as before
+    assert again[EXPERIMENTS]["run"]["partition"] == {"clients": 10, "name": "iid"}
 
 
 @pytest.mark.parametrize(("words", "message"), [

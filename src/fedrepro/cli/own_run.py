@@ -4,6 +4,7 @@ They are written as the files of a small paper into a folder of their own, which
 papers are; `fedrepro train --params <folder>/params.yaml` accepts the same files.
 """
 
+import copy
 import itertools
 import logging
 import math
@@ -41,7 +42,7 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
     """
     registry.find("datasets", dataset)
     options = {method: registry.options_model("algorithms", method).model_fields for method in methods}
-    shared: dict[str, Any] = {**DEFAULTS, "dataset": {"name": dataset}}
+    shared: dict[str, Any] = copy.deepcopy(DEFAULTS) | {"dataset": {"name": dataset}}  # `_set` changes what is nested
     alternatives: dict[str, list] = {}  # of settings that all methods have, or of options
     seeds = [0]
     for word in words:
