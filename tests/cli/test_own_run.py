@@ -8,6 +8,7 @@ import pytest
 from fedrepro.cli import main
 from fedrepro.cli.own_run import settings_files
 from fedrepro.core.errors import UserError
+from fedrepro.core.files import single_process
 
 EXPERIMENTS = "workflow/papers/run/experiments.yaml"
 
@@ -28,9 +29,9 @@ def test_each_setting_has_its_place():
     assert experiment["clients_per_round"] == 10 and experiment["augment"] == ["flip"]
     assert experiment["series"] == {
         "fedavg lr 0.05": {"name": "fedavg", "overrides": {"lr": 0.05}},
-        "fedavg lr 0.1": {"name": "fedavg", "overrides": {"lr": 0.1}},
+        "fedavg lr 0.1": {"name": "fedavg"},  # the default
         "fedprox lr 0.05": {"name": "fedprox", "overrides": {"lr": 0.05}, "mu": 0.1},
-        "fedprox lr 0.1": {"name": "fedprox", "overrides": {"lr": 0.1}, "mu": 0.1},
+        "fedprox lr 0.1": {"name": "fedprox", "mu": 0.1},
     }
     assert files["params.yaml"]["scales"]["run"]["seeds"] == [0, 1, 2]
     again = settings_files(["fedavg"], "digits", [])  # the defaults are as before
@@ -44,10 +45,63 @@ def test_each_setting_has_its_place():
     (["seeds=0..99999999"], "seeds: expected 1 to 1000 numbers"),
     ([f"{key}={','.join(map(str, range(1, 41)))}" for key in ("lr", "rounds")], "fedavg: more than 1000 combinations"),
     (["lr=!!python/object:os.system a"], "lr: "),
+    (["optimizer=adam"], "optimizer: a setting of all clients, and an option of fedopt"),
+    (["dataset=mnist"], "dataset: --data names the data set"),
+    (["lr=0.1,0.2", "lr=0.3"], "lr: given twice"),
+    (["seeds.x=1"], "unknown setting 'seeds.x'"),
+    ([f"{'partition.' * 3000}alpha=1"], "unknown setting"),
 ])  # fmt: skip
 def test_what_is_refused(words, message):
     with pytest.raises(UserError, match=message):
-        settings_files(["fedavg"], "digits", words)
+        settings_files(["fedavg", "fedopt"], "digits", words)
+
+
+def test_settings_of_one_call_do_not_reach_the_next():
+    first = settings_files(["fedavg"], "digits", [])
+    settings_files(["fedavg"], "digits", ["partition=dirichlet", "partition.alpha=0.3", "clients=4"])
+    assert settings_files(["fedavg"], "digits", []) == first
+
+
+def test_series_keep_the_number_of_clients():
+    [sizes, kinds] = (
+        settings_files(["fedavg"], "digits", words)[EXPERIMENTS]["run"]
+        for words in (["clients=2,20"], ["partition=iid,shards", "clients=5"])
+    )
+    assert [choice["overrides"] for choice in sizes["series"].values()] == [
+        {"clients_per_round": 2, "partition": {"clients": 2, "name": "iid"}},
+        {"partition": {"clients": 20, "name": "iid"}},
+    ]
+    assert kinds["clients_per_round"] == 5
+    assert kinds["series"]["fedavg partition shards"]["overrides"] == {"partition": {"clients": 5, "name": "shards"}}
+
+
+@pytest.mark.parametrize("word", ["clients=many", "partition=[1]"])
+def test_values_of_other_types_are_refused(word, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["run", "fedavg", "--data", "digits", word]) == 2
+    assert "partition" in capsys.readouterr().err
+
+
+def test_a_diverged_series_is_shown_as_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    small = ["rounds=1", "clients=2", "train_images=100", "test_images=50"]
+    assert main.main(["run", "fedavg", "--data", "digits", *small, "lr=0.1,1e30"]) == 0
+    assert "(no finished run)  fedavg lr 1e30" in capsys.readouterr().out
+
+
+def test_settings_of_a_checkout_are_not_replaced(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text("scale: quick\n")
+    assert main.main(["run", "fedavg", "--data", "digits", "--out", "."]) == 2
+    assert "Choose another --out" in capsys.readouterr().err
+    assert (tmp_path / "params.yaml").read_text() == "scale: quick\n"
+
+
+def test_one_process_at_a_time_works_in_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with single_process(tmp_path / "here" / ".run.lock"):
+        assert main.main(["run", "fedavg", "--data", "digits", "--out", "here"]) == 2
+    assert "another process is at work" in capsys.readouterr().err
 
 
 def test_two_methods_are_compared_by_seed(tmp_path, monkeypatch, capsys):

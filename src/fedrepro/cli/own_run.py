@@ -21,7 +21,7 @@ from fedrepro.cli.commands import Project
 from fedrepro.config import registry, strict_yaml
 from fedrepro.config.params import PAPERS, Experiment
 from fedrepro.core.errors import Failures, UserError, error_prefix, unknown_name
-from fedrepro.core.files import atomic_write
+from fedrepro.core.files import atomic_write, single_process
 from fedrepro.core.provenance import value_digest
 
 NAME = "run"  # of the paper, of its scale and of its experiment
@@ -44,26 +44,31 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
     options = {method: registry.options_model("algorithms", method).model_fields for method in methods}
     shared: dict[str, Any] = copy.deepcopy(DEFAULTS) | {"dataset": {"name": dataset}}  # `_set` changes what is nested
     alternatives: dict[str, list] = {}  # of settings that all methods have, or of options
-    seeds = [0]
+    seeds, given = [0], set[str]()
     for word in words:
         key, _, text = word.partition("=")
         key = re.sub("^clients$", "partition.clients", key)
         values, top = _values(key, text), key.split(".")[0]
-        if top == "seeds":
+        owners = [method for method, own in options.items() if top in own]
+        if key in given:
+            raise UserError(f"{key}: given twice. Give alternatives in one, with commas")
+        given.add(key)
+        if key in ("dataset", "dataset.name"):
+            raise UserError(f"{key}: --data names the data set ({dataset}). Leave it out")
+        if top in SETTINGS and owners:
+            problem = f"a setting of all clients, and an option of {' and '.join(owners)}"
+            raise UserError(f"{key}: {problem}. Write it into the files of a paper: fedrepro new paper NAME")
+        if key == "seeds":
             seeds = values
-        elif top in SETTINGS and len(values) == 1:
-            _set(shared, key, values[0])
-        elif top in SETTINGS or any(top in own for own in options.values()):
-            alternatives[key] = values
-        else:
-            others = [
-                name for name in registry.names("algorithms") if top in registry.options_model("algorithms", name).model_fields
-            ]
-            if others:
+        elif not (top in SETTINGS or owners) or key.count(".") > 1:
+            others = [one for one in registry.names("algorithms") if top in registry.options_model("algorithms", one).model_fields]
+            if others and not owners:
                 raise UserError(f"{top}: an option of {', '.join(others)}. Name such a method, or leave {top} out")
             raise unknown_name("setting", key, [*SETTINGS, "clients", "seeds", *itertools.chain(*options.values())])
-    shared["partition"] = {"clients": CLIENTS} | shared["partition"]
-    shared.setdefault("clients_per_round", min(PARTICIPANTS, shared["partition"]["clients"]))
+        elif top in SETTINGS and len(values) == 1:
+            _set(shared, key, values[0])
+        else:
+            alternatives[key] = values
     series: dict[str, Any] = {}
     for method, own in options.items():
         grid = {key: values for key, values in alternatives.items() if key.split(".")[0] in {*SETTINGS, *own}}
@@ -71,10 +76,13 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
             raise UserError(f"{method}: more than {MOST} combinations of {', '.join(grid)}. Give fewer values")
         for chosen in itertools.product(*grid.values()):
             choice: dict[str, Any] = {"name": method}
+            settings = copy.deepcopy(shared)
             for key, value in zip(grid, chosen, strict=True):
-                _set(choice if key in own else choice.setdefault("overrides", {}), key, value)
+                _set(choice if key.split(".")[0] in own else settings, key, value)
+            changed = {key: value for key, value in _with_clients(settings).items() if value != _with_clients(shared).get(key)}
             varied = [f"{key} {value}" for key, value in zip(grid, chosen, strict=True) if len(grid[key]) > 1]
-            series[" ".join([method, *varied])] = choice
+            series[" ".join([method, *varied])] = choice | ({"overrides": changed} if changed else {})
+    shared = _with_clients(shared)
     table, first = {"kind": "convergence", "panels": [NAME], "last": 1}, next(iter(series))
     tables = {"final": table | {"title": "At the end", "panels": [NAME]}}
     if len(series) > 1:
@@ -93,6 +101,15 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
         },
         f"{PAPERS}/{NAME}/claims.yaml": {},
     }
+
+
+def _with_clients(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with the number of clients, and of those that take part in a round, unless they say."""
+    if not isinstance(partition := settings["partition"], dict):
+        return settings
+    partition = {"clients": CLIENTS} | partition
+    most = partition["clients"] if isinstance(partition["clients"], int | float) else PARTICIPANTS
+    return {"clients_per_round": min(PARTICIPANTS, most)} | settings | {"partition": partition}
 
 
 def _values(key: str, text: str) -> list:
@@ -131,16 +148,19 @@ def run(options: Namespace) -> int:
     if not methods:
         raise UserError(f"run: name a method. Choose from {', '.join(registry.names('algorithms'))}")
     files = settings_files(methods, options.data, [word for word in options.words if "=" in word])
-    name = f"{'-'.join([options.data, *methods])}-{value_digest(files, 6)}"
+    name = f"{'-'.join([options.data, *dict.fromkeys(methods)])}-{value_digest(files, 6)}"
     folder = options.out or options.results / "own" / name
-    for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(folder / path) as temporary:
-            temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
     shared = {key: value for key, value in files[f"{PAPERS}/{NAME}/experiments.yaml"][NAME].items() if key != "series"}
     sys.stdout.write(yaml.safe_dump(shared, default_flow_style=True, sort_keys=False, width=math.inf)[1:-2] + "\n\n")
     options.params, options.results = folder / "params.yaml", folder
-    _make(Project(options), folder)
+    if options.params.exists() and not (folder / PAPERS / NAME).is_dir():
+        raise UserError(f"{options.params}: not of a run of the command line, and would be replaced. Choose another --out")
+    with single_process(folder / ".run.lock", wait=False):
+        for path, content in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(folder / path) as temporary:
+                temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        _make(Project(options), folder)
     return 0
 
 
@@ -189,6 +209,8 @@ def _make(project: Project, folder: Path) -> None:
 
 def _sparkline(values: Sequence[float], width: int = 40) -> str:
     """Return a curve as a line of blocks, from its lowest to its highest value."""
+    if not values:
+        return "(no finished run)"
     shown = [values[place * len(values) // width] for place in range(width)] if len(values) > width else list(values)
     low, high = min(shown), max(shown)
     return "".join(TICKS[round((len(TICKS) - 1) * (value - low) / ((high - low) or 1))] for value in shown)
