@@ -75,7 +75,8 @@ class Simulation:
             for seed, model in self.models.items():
                 weights = model.weights if isinstance(model, _Tested) else model.state_dict()
                 copies = {name: tensor.cpu().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()}
-                safetensors.torch.save_file(copies, folder / f"model-{seed}.safetensors")
+                with files.atomic_write(folder / f"model-{seed}.safetensors") as path:
+                    path.write_bytes(safetensors.torch.save(copies))
             self.log.to_csv(folder / "log.csv", index=False)
             self.clients.to_csv(folder / "clients.csv", index=False)
             files.write_json(folder / "settings.json", self.settings)
@@ -235,7 +236,7 @@ def _named_partition(partition: Any, clients: Any) -> tuple[Any, Any]:
     if isinstance(partition, str | Mapping):
         return partition, 10 if clients is None else clients
     with user_code("simulate: partition: expected a name, {name: ..., option: value} or a list of each client's images"):
-        listed = [np.asarray(part).tolist() for part in partition]
+        listed = [np.asanyarray(part).tolist() for part in partition]  # masked numbers are None, which is refused
     return {"name": "listed", "images": listed}, len(listed) if clients is None else clients
 
 

@@ -1,5 +1,6 @@
 """Training from Python on data and networks of one's own, and finished runs in memory."""
 
+import copy
 import json
 import os
 import runpy
@@ -117,6 +118,9 @@ def frozen():
     ("digits", {"partition": [[0, 1], [0.5]]}, "partition listed: images.1.0: .*valid integer .got 0.5"),
     ("digits", {"partition": [[0, 1], [True]]}, "partition listed: images.1.0: .*valid integer .got True"),
     ("digits", {"partition": [[0, 1], [9999]]}, "partition listed: client 1: image 9999: the data set has 1438 train images"),
+    ("digits", {"partition": [[*range(60_000), 59_999], [0]]}, "partition listed: images: 59999 is listed twice"),  # at once
+    ("digits", {"partition": [np.ma.masked_equal([0, 1], 1), [2]]}, "partition listed: images.0.1: Input should be a valid integer"),
+    ("digits", {"partition": [[0, 1], [2], []]}, "partition listed: clients: 1 of 3 got no images"),
     ("digits", {"partition": [[0, 1], [2]], "clients": 3}, r"partition listed: clients: partition listed lists 2 \(got 3\)"),
     ("digits", {"partition": []}, "simulate: clients: .*got 0"),
     ("digits", {"partition": "listed"}, "partition listed: expected either file or images"),
@@ -213,6 +217,37 @@ def test_a_person_trains_stops_saves_and_loads_in_plain_torch(tmp_path):
     assert (settings["lr"], settings["seeds"], settings["optimizer"]["beta1"]) == (0.01, [0], 0.8)
     with pytest.raises(UserError, match=r"log.csv: cannot be written: File exists. Choose another folder"):
         result.save(tmp_path / "new/folder/log.csv")
+    (tmp_path / "other" / "model-0.safetensors").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"other: cannot be written: Is a directory. Choose another folder"):
+        result.save(tmp_path / "other")
+
+
+class Twice(nn.Module):
+    """A layer with two names, of which torch's functional_call would restore the wrong weights; and a shared weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.same, self.scores = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 3)
+        self.again, self.same.weight = self.first, self.first.weight
+
+    def forward(self, x):
+        return self.scores(self.again(self.first(x).relu()).relu() + self.same(x).relu())
+
+
+@pytest.mark.parametrize("executor", ["sequential", "stacked"])
+def test_a_layer_that_is_used_twice_trains(executor):
+    """By hand: the mean of two clients' single steps, weighted by their images."""
+    parts, chosen = [range(50), range(50, 200)], {"model": Twice, "rounds": 1, "batch_size": 200, "executor": executor}
+    start = fedrepro.simulate(TABLE, partition=parts, lr=1e-30, **chosen).model
+    result = fedrepro.simulate(TABLE, partition=parts, lr=0.5, **chosen)
+    stepped = []
+    for part in parts:
+        module = copy.deepcopy(start).train()
+        nn.functional.cross_entropy(module(X[part.start : part.stop]), TABLE[1][part.start : part.stop]).backward()
+        stepped.append([weight.detach() - 0.5 * weight.grad for weight in module.parameters()])
+    expected = [0.25 * one + 0.75 * other for one, other in zip(*stepped, strict=True)]
+    torch.testing.assert_close([*map(torch.detach, result.model.parameters())], expected)
+    assert result.model.again is result.model.first
 
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])

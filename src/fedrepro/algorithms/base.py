@@ -148,6 +148,19 @@ def vmap_silently(function: Callable, in_dims: tuple[int | None, ...] | int = 0)
     return call
 
 
+def _in_all_places(part: nn.Module, weights: Weights) -> Weights:
+    """Return the weights of a part, and those that some layers share once for each of these layers; not again for a layer that
+    has two names, after which `functional_call`, which ties by names, would leave it with the wrong weights."""
+    first: dict[int, str] = {}
+    places = {}
+    for prefix, layer in part.named_modules():
+        for kind in (layer.named_parameters, layer.named_buffers):
+            for place, tensor in kind(prefix, recurse=False, remove_duplicate=False):
+                if (name := first.setdefault(id(tensor), place)) in weights:
+                    places[place] = weights[name]
+    return places
+
+
 class FedAvg:
     """Local SGD on the task's loss, then the weighted mean of the clients' weights."""
 
@@ -202,20 +215,22 @@ class FedAvg:
 
     def call(self, weights: Weights, *inputs) -> Outputs:
         """Call the network's forward pass with its own weights among `weights`."""
-        own = {name: weights[name] for name in self.names}
-        outputs = self.apply_module(self.net, own, *inputs)
-        for name, tensor in own.items():
-            if tensor is not weights[name]:  # a buffer to which the module assigned another tensor
-                weights[name].copy_(tensor.detach())
-        return outputs
+        return self.apply_module(self.net, {name: weights[name] for name in self.names}, *inputs)
 
     def apply_module(self, part: nn.Module, weights: Weights, *inputs) -> Any:
         """Return the outputs of a part of the network. Within `autocast` it computes in bfloat16; outputs are float32."""
+        given = _in_all_places(part, weights)
+        used = dict(given)
         if not self.computes_in_bfloat16:
-            return functional_call(part, weights, inputs)
-        with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
-            outputs = functional_call(part, weights, inputs)
-        return outputs.to_float32() if isinstance(outputs, Outputs) else outputs.float()
+            outputs = functional_call(part, used, inputs, tie_weights=False)
+        else:
+            with torch.autocast(inputs[0].device.type, torch.bfloat16, cache_enabled=False):
+                outputs = functional_call(part, used, inputs, tie_weights=False)
+            outputs = outputs.to_float32() if isinstance(outputs, Outputs) else outputs.float()
+        for place, tensor in used.items():
+            if tensor is not given[place]:  # a buffer to which the module assigned another tensor
+                given[place].copy_(tensor.detach())
+        return outputs
 
     @contextmanager
     def autocast(self, bfloat16: bool) -> Iterator[None]:

@@ -117,7 +117,8 @@ class ClientStore:
             self._delete = weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)  # at exit, too
         self._files += 1
         path, device = self._temporary / f"{self._files}.safetensors", self.device
-        safetensors.torch.save_file({name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}, path)
+        # written here, since safetensors has an error of its own for a full disk
+        path.write_bytes(safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}))
 
         def read() -> Weights:
             # cloned, since the file does not align them, and products round differently in unaligned memory

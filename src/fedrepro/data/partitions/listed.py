@@ -30,7 +30,9 @@ class Row(NamedTuple):
 
 
 def _count(data: dict[str, Any]) -> int:
-    rows = _listed(data.get("file"), data.get("images"))["train"]
+    if (images := data.get("images")) is not None:
+        return len(images)
+    rows = _listed(data.get("file"), None)["train"]
     return 1 + max((row.client for row in rows), default=0)
 
 
@@ -46,8 +48,11 @@ class Params(Frozen):
         listed = [image for part in self.images or () for image in part]
         if (self.file is None) == (self.images is None):
             raise ValueError("expected either file or images")
-        if len(set(listed)) < len(listed):
-            raise ValueError(f"images: {next(image for image in listed if listed.count(image) > 1)} is listed twice")
+        seen: set[int] = set()
+        for image in listed:
+            if image in seen:
+                raise ValueError(f"images: {image} is listed twice")
+            seen.add(image)
         return self
 
 
