@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import shtab
-
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
 from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
@@ -63,6 +61,8 @@ def _output_closed() -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import shtab  # not before Ctrl-C is heeded
+
     parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
     parser.add_argument("--version", action="version", version=f"fedrepro {package_version()}")
     shtab.add_argument_to(parser, "--print-completion", help="print a shell's script that completes commands and options")
