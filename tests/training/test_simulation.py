@@ -119,7 +119,7 @@ def frozen():
     ("digits", {"partition": [[0, 1], [True]]}, "partition listed: images.1.0: .*valid integer .got True"),
     ("digits", {"partition": [[0, 1], [9999]]}, "partition listed: client 1: image 9999: the data set has 1438 train images"),
     ("digits", {"partition": [[*range(60_000), 59_999], [0]]}, "partition listed: images: 59999 is listed twice"),  # at once
-    ("digits", {"partition": [np.ma.masked_equal([0, 1], 1), [2]]}, "partition listed: images.0.1: Input should be a valid integer"),
+    ("digits", {"partition": [np.ma.masked_equal([0, 1], 1), [2]]}, "partition listed: images.0.1: Input should be a valid"),
     ("digits", {"partition": [[0, 1], [2], []]}, "partition listed: clients: 1 of 3 got no images"),
     ("digits", {"partition": [[0, 1], [2]], "clients": 3}, r"partition listed: clients: partition listed lists 2 \(got 3\)"),
     ("digits", {"partition": []}, "simulate: clients: .*got 0"),
