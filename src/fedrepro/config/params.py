@@ -47,7 +47,7 @@ from fedrepro.config.types import (
     distinct,
     parse,
 )
-from fedrepro.core.errors import UserError, unknown_name_message
+from fedrepro.core.errors import UserError, for_each, unknown_name_message
 from fedrepro.core.metrics import MEASURES, USUAL
 
 PAPERS = Path("workflow/papers")  # next to params.yaml; it has a folder for each paper, with the files below
@@ -478,8 +478,7 @@ def _read_paper(folder: Path, scales: Collection[str]) -> PaperSettings:
 
     file, overlays = folder / SCALES, {}
     experiments = flatten(strict_yaml.read(folder / EXPERIMENTS), str(folder / EXPERIMENTS))
-    for name, values in experiments.items():
-        parse(Written, values, f"{folder / EXPERIMENTS}: {name}")
+    for_each(experiments, lambda name: parse(Written, experiments[name], f"{folder / EXPERIMENTS}: {name}"))
     for scale, listed in strict_yaml.read(file).items():
         if scale not in scales:
             raise UserError(f"{file}: {unknown_name_message('scale', scale, scales)}")

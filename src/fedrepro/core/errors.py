@@ -36,14 +36,17 @@ class UserError(Exception):
 
 def for_each(items: Iterable[Item], act: Callable[[Item], Result]) -> list[Result]:
     """Return what `act` returns for each item. Raises one UserError with the messages of all items for which it raises one."""
-    results, messages = [], []
+    results: list[Result] = []
+    errors: dict[str, UserError] = {}  # message -> its first error
     for item in items:
         try:
             results.append(act(item))
         except UserError as error:
-            messages += [str(error)] if str(error) not in messages else []
-    if messages:
-        raise UserError("\n".join(messages))
+            errors.setdefault(str(error), error)
+    if len(errors) > 1:
+        raise UserError("\n".join(errors))
+    for error in errors.values():
+        raise error
     return results
 
 

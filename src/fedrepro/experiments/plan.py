@@ -15,7 +15,7 @@ from typing import Any
 from fedrepro import algorithms
 from fedrepro.config import registry
 from fedrepro.config.params import Chosen, Experiment, Params, RunConfig
-from fedrepro.core.errors import DataUnavailable, unknown_name
+from fedrepro.core.errors import DataUnavailable, for_each, unknown_name
 from fedrepro.core.formatting import count
 from fedrepro.data import datasets
 from fedrepro.experiments import tuning
@@ -81,13 +81,14 @@ def plan_experiments(params: Params, paths: Paths, data: DatasetIdentities | Non
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for paper, settings in params.paper_settings.items():
         lookup = run_lookup(paths, paper, params)
-        planned[paper] = {}
-        for name in settings.experiments:
+
+        def plan_one(name: str, paper: str = paper, lookup: RunLookup = lookup) -> PlannedExperiment:
             experiment = _plan_series(params, paper, name, data, lookup)
             if params.report_only:
-                planned[paper][name] = reported(experiment, params, paths)
-            else:
-                planned[paper][name] = replace(experiment, studies=_plan_studies(experiment, params, paths))
+                return reported(experiment, params, paths)
+            return replace(experiment, studies=_plan_studies(experiment, params, paths))
+
+        planned[paper] = {one.name: one for one in for_each(settings.experiments, plan_one)}
     return planned
 
 

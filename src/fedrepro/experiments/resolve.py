@@ -9,7 +9,7 @@ from fedrepro.config import registry
 from fedrepro.config.inheritance import merge
 from fedrepro.config.params import EXPERIMENTS, SCALES, Experiment, Params, RunConfig
 from fedrepro.config.types import Choice, parse
-from fedrepro.core.errors import DataUnavailable, UserError, error_prefix, unknown_name
+from fedrepro.core.errors import DataUnavailable, UserError, error_prefix, for_each, unknown_name
 from fedrepro.data import datasets, partitions
 from fedrepro.experiments import tuning
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -21,14 +21,16 @@ NOT_TRAINING = {"series", "seeds", "studies", "tuning"}  # settings of an experi
 
 def check_other_scales(params: Params) -> None:
     """Raise UserError for an invalid name or number at any other scale, so that it is noticed before that scale is run."""
-    for scale in [name for name in params.scales if name != params.scale]:
-        other = params.model_copy(update={"scale": scale})
-        for paper, settings in params.paper_settings.items():
-            for name in settings.experiments:
-                if (overlay := other.overlay(paper, name)) is not None:
-                    # missing data are a reason to leave the experiment out at that scale
-                    with contextlib.suppress(DataUnavailable), error_prefix_at_scale(other, paper, name) as where:
-                        _check(other, paper, name, overlay, where)
+
+    def check(place: tuple[Params, str, str]) -> None:
+        if (overlay := place[0].overlay(*place[1:])) is not None:
+            # missing data are a reason to leave the experiment out at that scale
+            with contextlib.suppress(DataUnavailable), error_prefix_at_scale(*place) as where:
+                _check(*place, overlay, where)
+
+    others = [params.model_copy(update={"scale": name}) for name in params.scales if name != params.scale]
+    experiments = [(paper, name) for paper, settings in params.paper_settings.items() for name in settings.experiments]
+    for_each([(other, *experiment) for other in others for experiment in experiments], check)
 
 
 @contextlib.contextmanager
