@@ -50,7 +50,7 @@ def test_a_shell_completes_every_command(capsys):
     ({"scales": {"quick": {"compare": "all"}}}, ["scales.quick.compare: ", "'none', 'direction' or 'full'"]),
     ({"scales": {"quick": {"experiments": {"p": {"x": {}}}}}}, ["unknown experiment 'x'"]),
     (fig(rounds=-3), ["yaml: fig: ", "rounds: ", "(got -3)"]),
-    (fig(rounds=-3, variants={"own": {"lr": -1}}), ["yaml: fig: rounds: ", "(got -3)", "\nworkflow", "yaml: own: ", "(got -1)"]),
+    (fig(rounds=-3, variants={"own": {"lr": -1}}), ["(got -3)", "\nworkflow", "yaml: own: ", "(got -1)"]),
     (fig(clients_per_round=9, variants={"own": {"clients_per_round": 8}}), ["(got 9)", "yaml: own: ", "(got 8)"]),
     (fig(clients_per_round=9), ["yaml: fig: ", "clients_per_round: at most the 3 clients of the partition (got 9)"]),
     (fig(dataset="mnst"), ["unknown dataset 'mnst'", "mnist"]),
