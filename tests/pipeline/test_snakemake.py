@@ -32,6 +32,7 @@ def cut(folder: Path) -> None:
     """The paper's files with a few of its artifacts and claims: what follows from the settings of all is drawn by `.ci/run`."""
     path = folder / PAPERS / PAPER / "artifacts.yaml"
     values = pipeline.read(path)
+    del values["elsewhere"]  # of headlines, whose protocols go below
     for room in ("figures", "tables"):
         values[room] = {key: item for key, item in values[room].items() if key in SHOWN}
     save(path, values)

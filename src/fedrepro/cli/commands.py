@@ -222,7 +222,7 @@ def run(options: argparse.Namespace) -> int:
     """Train methods on settings of the command line, and compare them."""
     from fedrepro.cli import own_run
 
-    return own_run.run(options)
+    return own_run.run(options, Project)
 
 
 def plan(options: argparse.Namespace) -> int:

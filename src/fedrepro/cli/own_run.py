@@ -11,13 +11,12 @@ import math
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
-from fedrepro.cli.commands import Project
 from fedrepro.config import registry, strict_yaml
 from fedrepro.config.params import PAPERS, Experiment
 from fedrepro.core.errors import Failures, UserError, error_prefix, unknown_name
@@ -61,7 +60,9 @@ def settings_files(methods: Sequence[str], dataset: str, words: Sequence[str]) -
         if key == "seeds":
             seeds = values
         elif not (top in SETTINGS or owners) or key.count(".") > 1:
-            others = [one for one in registry.names("algorithms") if top in registry.options_model("algorithms", one).model_fields]
+            others = [
+                one for one in registry.names("algorithms") if top in registry.options_model("algorithms", one).model_fields
+            ]
             if others and not owners:
                 raise UserError(f"{top}: an option of {', '.join(others)}. Name such a method, or leave {top} out")
             raise unknown_name("setting", key, [*SETTINGS, "clients", "seeds", *itertools.chain(*options.values())])
@@ -142,8 +143,9 @@ def _set(settings: dict[str, Any], key: str, value: Any) -> None:
         settings[last] = value
 
 
-def run(options: Namespace) -> int:
-    """Train, draw and print what the command line says; the files are in the folder that it names last."""
+def run(options: Namespace, plan_project: Callable[[Namespace], Any]) -> int:
+    """Train, draw and print what the command line says; the files are in the folder that it names last. `plan_project`:
+    commands.Project."""
     methods = [word for word in options.words if "=" not in word]
     if not methods:
         raise UserError(f"run: name a method. Choose from {', '.join(registry.names('algorithms'))}")
@@ -160,11 +162,11 @@ def run(options: Namespace) -> int:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(folder / path) as temporary:
                 temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-        _make(Project(options), folder)
+        _make(plan_project(options), folder)
     return 0
 
 
-def _make(project: Project, folder: Path) -> None:
+def _make(project: Any, folder: Path) -> None:
     from fedrepro.experiments import plan
     from fedrepro.report import artifacts
     from fedrepro.report.figures import Curves
