@@ -4,6 +4,7 @@ docs/results.md describes the columns.
 """
 
 import io
+import itertools
 import math
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ from fedrepro.core.errors import UserError, unknown_name
 from fedrepro.core.files import read_file, read_records, read_required_json
 from fedrepro.report.inputs.gathered import LazyResults
 from fedrepro.report.paper import Paper, paper_data, read_curves, read_paper
-from fedrepro.report.verdicts.summary import VERDICT_FIELDS, VERDICTS
+from fedrepro.report.verdicts.summary import SAMPLE_COLUMNS, VERDICT_FIELDS, VERDICTS, read_verdicts, sample_rows
 from fedrepro.runs.paths import Paths, repository_root
 
 if TYPE_CHECKING:
@@ -87,16 +88,12 @@ def verdicts(paper: str, scale: str = "paper", reports: Path | str | None = None
 
     Raises UserError if the verdicts have not been made. Arguments are those of `runs`.
     """
-    path = _verdicts_file(paper, scale, reports)
+    path = _reports(reports) / scale / paper / "tables" / f"{VERDICTS}.json"
     if not path.exists():
         if reports is None:
             _paper(paper, scale=scale)
         raise UserError(f"{path}: no such file; make it: snakemake --cores 2 {paper} --config scale={scale}")
-    return frame(read_records(path), [*VERDICT_FIELDS])
-
-
-def _verdicts_file(paper: str, scale: str, reports: Path | str | None) -> Path:
-    return _reports(reports) / scale / paper / "tables" / f"{VERDICTS}.json"
+    return frame(read_records(path), [name for name in VERDICT_FIELDS if name != "samples"])  # which `claims` returns
 
 
 def _reports(folder: Path | str | None) -> Path:
@@ -106,17 +103,18 @@ def _reports(folder: Path | str | None) -> Path:
 def claims(
     scales: Iterable[str] = ("paper", "small"), papers: Iterable[str] | None = None, reports: Path | str | None = None
 ) -> pandas.DataFrame:
-    """Return the verdicts of several scales and papers below each other, with columns `paper` and `scale`.
+    """Return one row per claim, panel and seed with a value, of several papers and scales: what `reports/claims.csv` holds.
 
-    By default of all papers whose verdicts have been made.
+    By default of all papers whose verdicts have been made. Raises UserError if a named one has none.
     """
-    scales, of_papers = [scales] if isinstance(scales, str) else scales, list(_params().papers if papers is None else papers)
-    asked = ((paper, scale) for scale in scales for paper in of_papers)
-    made = [one for one in asked if papers is not None or _verdicts_file(*one, reports).exists()]
-    if not made:
-        raise UserError("claims: no verdicts have been made; make them: snakemake --cores 2 --config scale=<scale>")
-    frames = [verdicts(paper, scale, reports).assign(paper=paper, scale=scale) for paper, scale in made]
-    return pandas.concat(frames, ignore_index=True).reindex(columns=["paper", "scale", *VERDICT_FIELDS])
+    scales, named = [scales] if isinstance(scales, str) else list(scales), papers is not None
+    folders = {paper: [_reports(reports) / scale / paper for scale in scales] for paper in papers or _params().papers}
+    records = {paper: [record for one in of_paper for record in read_verdicts(one)] for paper, of_paper in folders.items()}
+    absent = [paper for paper, found in records.items() if not found]
+    if len(absent) == len(records) or (named and absent):
+        remedy = "make them: snakemake --cores 2 PAPER --config scale=SCALE"
+        raise UserError(f"claims: no verdicts of {', '.join(absent)} at scale {' or '.join(scales)}; {remedy}")
+    return frame(sample_rows(itertools.chain.from_iterable(records.values())), [*SAMPLE_COLUMNS])
 
 
 def targets() -> pandas.DataFrame:

@@ -36,7 +36,6 @@ def claim(key: str, verdict: str, **changes) -> Record:
         "ours": "+2.86 ± 0.56 points (n = 4)",
         "headline": "FedX",
         "registered": "listed after 4 of 4 runs",
-        "panel_means": "+1.0, +2.0",
         "measure": "test accuracy",
         "source": "Abstract",
         "why": "2 of 2 runs are not finished",

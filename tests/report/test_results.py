@@ -11,6 +11,7 @@ import nbformat
 import numpy
 import pandas
 import pytest
+import scipy.stats
 
 import fedrepro
 from fedrepro import results
@@ -84,14 +85,45 @@ def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypa
             results.verdicts(paper, scale)
 
 
-def test_claims_of_several_scales_are_one_frame():
-    both = results.claims(papers=[PAPER], reports=REPORTS)
-    parts = [results.verdicts(PAPER, scale, REPORTS) for scale in ("paper", "small")]
-    assert list(both["scale"].unique()) == ["paper", "small"] and set(both["paper"]) == {PAPER}
-    assert list(both["ours"]) == [*parts[0]["ours"], *parts[1]["ours"]]
-    assert results.claims("small", [PAPER], str(REPORTS)).equals(both[both["scale"] == "small"].reset_index(drop=True))
-    with pytest.raises(UserError, match="no verdicts have been made"):
-        results.claims(["tiny"], reports=REPORTS)
+def test_verdicts_follow_from_the_values_of_seeds():
+    """Means and t intervals, computed by pandas and scipy from the rows, are those of the verdicts; no claim with a mean is
+    left out. What the unit says is what is printed."""
+    found = results.claims(reports=REPORTS)
+    keys = ["paper", "scale", "key"]
+    per_seed = found.groupby([*keys, "seed"])["value"].agg(["mean", "size"]).reset_index()
+    panels = found.groupby(keys)["panel"].nunique()
+    assert (per_seed.set_index(keys)["size"] == panels.reindex(per_seed.set_index(keys).index)).all() and panels.max() > 2
+    assert not found.duplicated([*keys, "panel", "seed"]).any()
+    ours = per_seed.groupby(keys)["mean"].agg(["mean", "sem", "size"])
+    ours["half_width"] = ours["sem"] * scipy.stats.t.ppf(0.975, ours["size"] - 1)
+    made = [(path.parts[-3], path.parts[-4]) for path in sorted(REPORTS.glob("*/*/tables/verdicts.json"))]
+    frames = [results.verdicts(*one, REPORTS).assign(paper=one[0], scale=one[1]) for one in made]
+    told = pandas.concat(frames).dropna(subset="mean").set_index(keys)
+    assert set(ours.index) == set(told.index) and len(told) > 200
+    told, stated = told.loc[ours.index], found.groupby(keys).first().loc[ours.index]
+    close = {"rtol": 1e-9, "atol": 1e-12, "equal_nan": True}  # sums in another order
+    for name, other in (("mean", "mean"), ("half_width", "half_width"), ("sem", "standard_error"), ("size", "seeds")):
+        assert numpy.allclose(ours[name].astype(float), told[other].astype(float), **close), name
+    assert numpy.allclose(stated["standard_error"].astype(float), ours["sem"], **close) and (stated["n"] == ours["size"]).all()
+    factors = stated["unit"].map({"fraction": 100, "rounds": 1, "epochs": 1, "nats": 1, "TV": 1})
+    printed = told["ours"].str.extract(r"([+-]?[\d.]+)(?: ±.*)? (?:%|points|rounds?|epochs|nats|TV) \(\d*")[0].astype(float)
+    shown = factors.notna() & printed.notna()
+    assert shown.sum() > 200 and set(stated["unit"][~shown]) <= {"log ratio", "rounds"}
+    assert numpy.allclose(printed[shown], (factors * ours["mean"])[shown], atol=0.051)  # as rounded
+
+
+def test_the_values_of_seeds_are_one_file(tmp_path):
+    """`claims.csv` of the first page holds what Python returns, over all papers and scales."""
+    papers = {paper: None for paper in read_params(ROOT / "params.yaml", {}).papers}
+    written = pandas.read_csv(REPORTS / "claims.csv")
+    found = results.claims(papers=papers, reports=REPORTS)
+    pandas.testing.assert_frame_equal(written, found, check_exact=True)
+    assert set(found["paper"]) == set(papers) and set(found["scale"]) == {"paper", "small"}
+    small = found[(found["scale"] == "small") & (found["paper"] == PAPER)].reset_index(drop=True)
+    pandas.testing.assert_frame_equal(results.claims("small", [PAPER], str(REPORTS)), small)
+    for scales, named in ((["tiny"], None), ("small", [PAPER, "absent"])):
+        with pytest.raises(UserError, match=r"claims: no verdicts of .*absent|claims: no verdicts of .*fedmmd.* at scale tiny"):
+            results.claims(scales, named, REPORTS)
 
 
 def test_runs_have_their_settings_beside_them(gathered):
@@ -103,12 +135,13 @@ def test_runs_have_their_settings_beside_them(gathered):
 def test_frames_have_numpys_types(gathered):
     """With NaN for what is missing, as matplotlib, torch and comparisons need."""
     frames = [results.runs(PAPER, "fig4d_calibration", SCALE, gathered), results.curves(PAPER, "fig4d", SCALE, gathered)]
-    for found in (*frames, results.verdicts(PAPER, SCALE, REPORTS), results.claims(papers=[PAPER], reports=REPORTS)):
+    frames += [results.verdicts(PAPER, SCALE, REPORTS), results.claims(papers=[PAPER], reports=REPORTS)]
+    for found in frames:
         assert not any(cell is None or cell is pandas.NA for row in found.to_numpy(object) for cell in row)
         numbers = found.select_dtypes("number")
         assert len(numbers.columns) and all(isinstance(kind, numpy.dtype) for kind in numbers.dtypes)
-    [gain] = found.query("key == '4d-reduction' and scale == 'paper'")["mean"]
-    assert gain > 0.1 and found["p"].isna().any() and found["p"].dtype == float
+    told = frames[2].set_index("key")
+    assert told["mean"]["4d-reduction"] > 0.1 and told["p"].isna().any() and told["p"].dtype == float
 
 
 def test_a_figure_leaves_matplotlib_as_it_was(gathered):
@@ -144,7 +177,7 @@ def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
     folder.mkdir(parents=True)
     (folder / "verdicts.json").write_text("[]\n", encoding="utf-8")
     found = results.verdicts("mine", "quick", tmp_path)
-    assert found.empty and tuple(found) == VERDICT_FIELDS
+    assert found.empty and list(found) == [name for name in VERDICT_FIELDS if name != "samples"]
 
 
 def test_the_package_offers_its_version_and_the_results():

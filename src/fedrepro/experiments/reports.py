@@ -74,7 +74,7 @@ class Reports:
         others = {page.parent.name for page in pages} - set(self.params.papers)
         if self.params.scale not in self.compared_scales or any((PAPERS / paper).is_dir() for paper in others):
             return []
-        return [str(self.folder.parent / name) for name in ("index.html", "findings.svg")]
+        return [str(self.folder.parent / name) for name in ("index.html", "findings.svg", "claims.csv")]
 
     def sources(self, paper: str, keys: Collection[str] | None = None) -> list[ResultSources]:
         """Return what is gathered for some artifacts of a paper; by default for all, and for the documents."""

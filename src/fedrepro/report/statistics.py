@@ -48,8 +48,12 @@ class Estimate:
     n: int
 
     @property
+    def standard_error(self) -> float | None:
+        return None if self.std is None else self.std / math.sqrt(self.n)
+
+    @property
     def half_width(self) -> float | None:
-        return None if self.std is None else self.quantile * (self.std / math.sqrt(self.n))
+        return None if self.standard_error is None else self.quantile * self.standard_error
 
     @property
     def quantile(self) -> float:

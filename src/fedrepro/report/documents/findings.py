@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.statistics import grouped
-from fedrepro.report.verdicts.summary import PAPER, Record, read_verdicts
+from fedrepro.report.verdicts.summary import PAPER, SAMPLE_COLUMNS, Record, read_verdicts, sample_rows
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def draw_forest(records: Sequence[Record]) -> Markup:
 
 
 def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[str]) -> None:
-    """Write `reports/index.html` and its forest plot, `findings.svg`.
+    """Write `reports/index.html`, its forest plot `findings.svg`, and `claims.csv`, the values behind all claims by seed.
 
     Args:
         reports: the folder that holds one folder for each scale.
@@ -180,6 +180,10 @@ def write_findings(reports: Path, papers: Mapping[str, Any], scales: Iterable[st
     rows = answer_headlines(records, papers, scales)
     shown = [row.answer or row.headline for row in rows]
     (reports / "findings.svg").write_text(draw_forest(shown), encoding="utf-8")
+    with (reports / "claims.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, SAMPLE_COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sample_rows(records))
     templates = environment(autoescape=True)
     templates.filters |= {"arxiv": link_arxiv, "minus": with_minus_signs}
     page = templates.get_template("findings.html.j2")

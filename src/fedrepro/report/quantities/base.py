@@ -7,12 +7,12 @@ from typing import Any, ClassVar, cast
 
 from fedrepro.config.types import Frozen
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import common_seeds
+from fedrepro.report.inference import common_seeds, over_panels
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import PERCENT, Unit
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import Estimate, estimate
+from fedrepro.report.statistics import Estimate
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,14 @@ class Quantity(Frozen):
         found = [self.found(each, label) for each in self.views(view) for label in self.labels]
         return {seed: self.number(view, *(runs[seed] for runs in found)) for seed in common_seeds(found)}
 
+    def samples(self, view: ExperimentView) -> dict[str, dict[int, float]]:
+        """Return panel -> seed -> value, if `diverged`, `missing` and `missed_target` return no reasons. All panels have the
+        same seeds. A panel is named after its experiment."""
+        return {view.key: cast(dict[int, float], self.by_seed(view))}
+
     def values(self, view: ExperimentView) -> list[float]:
-        """Return one value per seed, if `diverged`, `missing` and `missed_target` return no reasons."""
-        return [cast(float, value) for value in self.by_seed(view).values()]
+        """Return the `samples` of all panels, each in the order of seeds."""
+        return [value for panel in self.samples(view).values() for value in panel.values()]
 
     def diverged(self, view: ExperimentView) -> list[Reason]:
         """Return a reason for each diverged run among those that the quantity needs."""
@@ -155,8 +160,8 @@ class Quantity(Frozen):
         return list(groups.values())
 
     def estimate(self, view: ExperimentView) -> Estimate:
-        """Return the mean of `values` over seeds."""
-        return estimate(self.values(view))
+        """Return the mean over seeds, each with its mean over the panels."""
+        return over_panels([*self.samples(view).values()])
 
     @property
     def panels(self) -> int:

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from fedrepro.config.types import Count, Fraction, NonNegative
 from fedrepro.core.formatting import count
 from fedrepro.core.metrics import Measure
-from fedrepro.report.inference import common_seeds, over_panels
+from fedrepro.report.inference import common_seeds
 from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import (
@@ -179,17 +179,12 @@ class Difference(Value):
             return lead - (others[-2] - others[-1])
         return lead - (others[0] - found[1]) / 2 if self.whole else lead
 
-    def values(self, view: ExperimentView) -> list[float]:
+    def samples(self, view: ExperimentView) -> dict[str, dict[int, float]]:
         if not self.also:
-            return super().values(view)
-        return [
-            ours - other for series, baseline in self.panel_values(view) for ours, other in zip(series, baseline, strict=True)
-        ]
-
-    def estimate(self, view: ExperimentView) -> Estimate:
-        if self.also:
-            return over_panels([self.leads(each, self.series) for each in self.views(view)])
-        return super().estimate(view)
+            return super().samples(view)
+        panels = {each.key: self.leads(each, self.series) for each in self.views(view)}
+        seeds = common_seeds([*panels.values()])
+        return {key: {seed: leads[seed] for seed in seeds} for key, leads in panels.items()}
 
     def contrasts(self, view: ExperimentView) -> list[Estimate]:
         mean = self.estimate(view)

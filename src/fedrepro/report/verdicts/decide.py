@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fedrepro.core.metrics import Measure
 from fedrepro.data import source_label
@@ -32,6 +32,7 @@ class Verdict:
     reasons: list[Reason]
     lean: str = ""  # see `rules.judge`
     ours: Estimate | None = None
+    samples: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # panel -> seed -> value
     arrivals: str = ""  # how many seeds of each series reach the target, if that matters
     condition: str = ""  # the target and rounds at a scale that does not compare sizes
     p: float | None = None  # of no difference; None if the claim is not about a difference
@@ -135,7 +136,6 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         names: of experiments, in place of their keys where they are panels.
     """
     claim, ours, reasons = verdict.claim, verdict.ours, verdict.reasons
-    panel_means = next((reason.values["means"] for reason in reasons if reason.kind == ReasonKind.POOLED), "")
     return Record(
         claim=claim.text,
         source=claim.source,
@@ -155,6 +155,7 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         headline=claim.headline or "",
         mean=ours and ours.mean,
         half_width=ours and ours.half_width,
+        standard_error=ours and ours.standard_error,
         seeds=ours and ours.n,
         p=verdict.p,
         p_holm=None,  # follows from all verdicts together
@@ -162,7 +163,7 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         seeds_needed=verdict.seeds_needed,
         unit=verdict.unit.name,
         panels=claim.quantity.panels,
-        panel_means=_with_panel_names(panel_means, names or {}),
+        samples=verdict.samples,
         measure=verdict.measure.title,
         calibrated="; ".join(reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED),
     )
@@ -222,10 +223,10 @@ def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | No
             return replace(verdict, reasons=[make_reason(ReasonKind.NOT_RUN, text=str(absent))])
     values, reasons = quantity.evaluate(view)
     computable = not quantity.diverged(view) and not quantity.missing(view)
-    ours = quantity.estimate(view) if values else None
+    ours, samples = (quantity.estimate(view), quantity.samples(view)) if values else (None, {})
     arrivals = _arrivals(quantity, view) if computable and (reasons or claim.expected) else ""
     condition = "" if view.comparable else rules.condition(claim, quantity, view.measure)
-    verdict = replace(verdict, ours=ours, arrivals=arrivals, condition=condition)
+    verdict = replace(verdict, ours=ours, samples=samples, arrivals=arrivals, condition=condition)
     if untestable := rules.not_testable(claim, quantity, view, sign_share):
         return replace(verdict, reasons=untestable)
     contrasts = rules.claimed_contrasts(claim, quantity, view, ours) if ours else []

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from fedrepro.core.files import read_records
 from fedrepro.report.numbers import POINTS
@@ -38,6 +39,7 @@ class Record:
     headline: str
     mean: float | None
     half_width: float | None
+    standard_error: float | None
     seeds: int | None
     p: float | None
     p_holm: float | None
@@ -45,7 +47,7 @@ class Record:
     seeds_needed: int | None
     unit: str
     panels: int
-    panel_means: str
+    samples: Mapping[str, Mapping[int, float]]  # panel, which is an experiment -> seed -> value
     measure: str
     calibrated: str
     paper: str = ""  # this and the scale are names of folders, not in the file
@@ -106,6 +108,11 @@ class Record:
         return self.mean, self.half_width, self.seeds, self.p
 
 
+STORED_UNITS = {"%": "fraction", "points": "fraction", "times": "log ratio"}  # printed unit -> that of the numbers, if another
+SAMPLE_COLUMNS = (
+    *("paper", "scale", "key", "claim", "verdict", "panel", "seed"),
+    *("value", "mean", "standard_error", "n", "unit", "reported_number"),
+)
 VERDICT_FIELDS = tuple(field.name for field in fields(Record) if field.default is MISSING)  # of verdicts.json, in its order
 
 
@@ -114,6 +121,17 @@ def read_verdicts(folder: Path) -> list[Record]:
     path = folder / "tables" / f"{VERDICTS}.json"
     rows = read_records(path, *VERDICT_FIELDS) if path.exists() else []
     return [Record(**{name: row[name] for name in VERDICT_FIELDS}, paper=folder.name, scale=folder.parent.name) for row in rows]
+
+
+def sample_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Return a row with `SAMPLE_COLUMNS` for each claim, panel and seed with a value."""
+    rows = []
+    for one in records:
+        shared = vars(one) | {"n": one.seeds, "unit": STORED_UNITS.get(one.unit, one.unit)}
+        for panel, values in one.samples.items():
+            of_panel = [shared | {"panel": panel, "seed": int(seed), "value": value} for seed, value in values.items()]
+            rows += [{name: row[name] for name in SAMPLE_COLUMNS} for row in of_panel]
+    return rows
 
 
 def tally(records: Iterable[Record]) -> dict[str, int]:
