@@ -1,29 +1,36 @@
-"""A browser looks at the pages of four papers with 260 claims: as files, wide and narrow, light and dark, by keyboard, printed.
+"""A browser looks at the pages of four papers with 260 claims, and at committed ones: as files, wide and narrow, light and
+dark, by keyboard, printed.
 
 It takes `uv sync --group browser` and a Chromium, Debian's (`apt-get install chromium`) or Playwright's own.
 """
 
+import io
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from matplotlib import image
 
 from fedrepro.report.statistics import estimate
+from support.checkout import ROOT
 from support.pages import LABELS, PAPERS, REPORTED, SAVES, build, first
 
 sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
 PAGES = ("index.html", "fedmmd/index.html")
+REPORTS = ROOT / "reports"
+COMMITTED = (REPORTS / "index.html", REPORTS / "small/fedmax/index.html")
 SHOWN = "[data-for]:visible"
 THEIRS = f"Fig. 1a: {LABELS[1]}, in the paper"
 # What sticks out of the page to the right, but for what scrolls within its own frame.
 OVERHANG = """() => [...document.querySelectorAll("body *")]
-  .filter((one) => !one.closest(".scroll > *, .skip, details:not([open])") && one.getClientRects().length)
+  .filter((one) => !one.closest(".scroll > *, .skip, svg *, details:not([open])") && one.getClientRects().length)
   .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => one.outerHTML.slice(0, 90))"""
-# The text whose contrast to what lies behind it is below WCAG's AA: 4.5, of large letters 3.
+# The texts, and the marks of drawings that are part of the page, whose contrast to what lies behind them is below WCAG's AA:
+# 4.5; of large letters and marks 3.
 PALE = """() => {
-  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const painted = (colors) => {
     context.clearRect(0, 0, 1, 1);
     for (const color of colors) { context.fillStyle = color; context.fillRect(0, 0, 1, 1); }
@@ -32,17 +39,37 @@ PALE = """() => {
   const light = (rgb) => rgb.map((value) => value / 255)
     .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
     .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+  const contrast = (behind, color) => {
+    const [low, high] = [painted(behind), painted([...behind, color])].map(light).sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches; // a drawing that is opened alone has the page's background
+  const paper = dark && document.contentType === "image/svg+xml" ? "#14171a" : "#fff";
   const found = new Set();
-  for (const one of document.querySelectorAll("body *")) {
-    if (![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) || !one.checkVisibility()) continue;
-    const behind = [];
-    for (let at = one; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
-    const style = getComputedStyle(one), needed = parseFloat(style.fontSize) >= 24 ? 3 : 4.5;
-    const [low, high] = [painted(behind), painted([...behind, style.color])].map(light).sort((a, b) => a - b);
-    if ((high + 0.05) / (low + 0.05) < needed) found.add(`${one.className}: ${one.textContent.trim().slice(0, 40)}`);
+  for (const one of document.querySelectorAll("body *, svg *")) {
+    if (one.closest("defs, metadata, style, clipPath") || !one.checkVisibility()) continue;
+    const style = getComputedStyle(one), drawn = one instanceof SVGElement, size = parseFloat(style.fontSize);
+    const behind = [paper];
+    for (let at = one; at; at = at.parentElement) behind.splice(1, 0, getComputedStyle(at).backgroundColor);
+    const says = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const told = says || one.placeholder, large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    const mark = drawn && one.matches("path, use, line, rect, circle");
+    if (!told && !mark) continue;
+    const ink = one.placeholder && !says ? getComputedStyle(one, "::placeholder").color : style.color;
+    const colors = mark ? [style.fill, style.stroke].filter((color) => color !== "none") : [drawn ? style.fill : ink];
+    const best = Math.max(...(colors.length ? colors.map((color) => contrast(behind, color)) : [21]));
+    const name = `${one.tagName}.${one.className.baseVal ?? one.className}`, text = (one.textContent || one.outerHTML).trim();
+    if (best < (mark || large ? 3 : 4.5)) found.add(`${name} ${best.toFixed(2)}: ${text.slice(0, 90)}`);
   }
   return [...found];
 }"""
+# The values with an interval that have no way to their runs: on the first page by the claim's, beside a table by its fold.
+UNLINKED = """() => [...document.querySelectorAll("main *")]
+  .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && /\\d\\s±\\s\\d/.test(node.data)))
+  .filter((one) => {
+    const around = one.closest("tbody[data-for], .short li, .findings td") ?? one.closest(".entry")?.querySelector(".remake");
+    return !around?.querySelector("a[href*='#runs-'], a[href*='#claim-']");
+  }).map((one) => one.outerHTML.slice(0, 90))"""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +99,7 @@ def visit(browser, site) -> Iterator:
     """Opens a page of the site; at the end nothing was complained of, and nothing asked for but files that are there."""
     complaints, contexts = [], []
 
-    def opened(name: str, width: int = 1400, scheme: str = "light", script: bool = True):
+    def opened(name: str | Path, width: int = 1400, scheme: str = "light", script: bool = True):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script)
         contexts.append(context)
         page = context.new_page()
@@ -80,7 +107,7 @@ def visit(browser, site) -> Iterator:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))
         page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
-        page.goto((site / "index.html").as_uri().removesuffix("index.html") + name)
+        page.goto(name.as_uri() if isinstance(name, Path) else f"{site.as_uri()}/{name}")
         return page
 
     yield opened
@@ -89,8 +116,8 @@ def visit(browser, site) -> Iterator:
     assert complaints == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
+@pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_sticks_out(visit, name, width):
     page = visit(name, width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -100,7 +127,7 @@ def test_nothing_sticks_out(visit, name, width):
     assert page.evaluate(OVERHANG) == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit, name, scheme):
     page = visit(name, scheme=scheme)
@@ -109,8 +136,57 @@ def test_text_can_be_read(visit, name, scheme):
     )
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert page.evaluate(PALE) == []
-    page.get_by_role("button", name="open").first.click()
+    for button in page.locator("#the-filter button").all():
+        button.click()
     assert page.evaluate(PALE) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_forest_plot_can_be_read(visit, scheme):
+    page = visit(REPORTS / "findings.svg", scheme=scheme)
+    assert page.locator("text").count() > 10 and page.evaluate(PALE) == []
+
+
+def edges(region) -> list[bool]:
+    """Whether the left and the right edge of a region are shaded, above its texts."""
+    row = image.imread(io.BytesIO(region.screenshot()))[2, :, :3]
+    return [bool(abs(row[place] - row[len(row) // 2]).max() > 0.1) for place in (1, -2)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_wide_tables_show_that_they_go_on(visit, scheme):
+    """By a shadow on the side where there is more; the arrow keys move the table."""
+    page = visit(COMMITTED[1], 390, scheme)
+    goes_on = "(one) => one.scrollWidth > one.clientWidth + 1"
+    wide = [one for one in page.locator(".scroll:visible").all() if one.evaluate(goes_on)]
+    assert len(wide) > 2
+    for region in wide:
+        assert region.get_attribute("tabindex") == "0" and region.get_attribute("aria-label")
+    assert edges(wide[0]) == [False, True]
+    wide[0].focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 9")
+    assert edges(wide[0]) == [True, True]
+    wide[0].evaluate("(one) => (one.scrollLeft = one.scrollWidth)")
+    assert edges(wide[0]) == [True, False]
+
+
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
+def test_what_is_folded_is_printed(visit, name):
+    page = visit(name, 800, "dark")
+    page.emulate_media(media="print")
+    hidden = "(all) => all.filter((one) => !one.checkVisibility()).map((one) => one.outerHTML.slice(0, 90))"
+    assert page.locator("main details > *, tbody[data-for], .entry, figure").evaluate_all(hidden) == []
+    assert not page.locator(".filter, .skip, .contents, .explore").filter(visible=True).count()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate(PALE) == []
+
+
+@pytest.mark.parametrize("name", sorted(REPORTS.glob("*/*/index.html")) + [REPORTS / "index.html"], ids=str)
+def test_values_lead_to_their_runs(visit, name):
+    page = visit(name)
+    assert page.evaluate(UNLINKED) == []
+    assert name.parent.name in ("psi_net", "fedcl") or "±" in page.content()
 
 
 @pytest.mark.parametrize(("name", "total"), [("index.html", 88), ("fedmmd/index.html", 22)])
@@ -248,6 +324,23 @@ def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
     assert lines.count() == 3 + 6 and chart.locator(".plot svg.marks .mark-area path").count() == 0
     page.locator("#fig1a .explore").click()
     assert not chart.is_visible()
+
+
+def test_a_figure_is_compared_with_others(visit):
+    """And with itself at another scale; where a curve has no value, such as the paper's after its end, nothing is told."""
+    page = visit("fedmmd/index.html")
+    chart = explore(page)
+    offered = chart.locator("[name=other] optgroup").evaluate_all(
+        "(all) => all.map((one) => [one.label, ...[...one.children].map((option) => option.value)])"
+    )
+    assert offered == [["Scale paper"], ["Scale small", "small|first"]]
+    chart.get_by_label("Compare with").select_option("small|first")
+    chart.locator("fieldset").get_by_text("scale small").first.wait_for()
+    for spread in ("interval", "seeds", ""):
+        chart.get_by_label("Spread").select_option(spread)
+        round, shown = values(page, 0.99)
+        assert round == 20 and THEIRS not in shown and len(shown) == 2 * len(LABELS)
+        assert all(text[0].isdigit() for text in shown.values())
 
 
 def test_without_scripts_all_is_there_but_the_charts(visit):

@@ -13,8 +13,8 @@ ROW = 0.3  # inches
 LABEL_WIDTH = 62  # characters
 DARK = """<style>@media (prefers-color-scheme: dark) {
 text { fill: #e3e6ea !important; }
-[style*="stroke: #000000"] { stroke: #e3e6ea !important; }
-[style*="fill: #000000"], use { fill: #e3e6ea; }
+[style*="stroke: #000000"], [style*="stroke: #262626"] { stroke: #e3e6ea !important; }
+[style*="fill: #000000"], [style*="fill: #262626"] { fill: #e3e6ea !important; }
 }</style>
 """
 
