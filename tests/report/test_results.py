@@ -1,7 +1,10 @@
 """Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
 
+import csv
 import json
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +29,7 @@ from support import committed
 from support.checkout import ROOT
 
 PAPER, SCALE, REPORTS = "fedmmd", "paper", ROOT / "reports"
+OVER_PANELS = ("small", "fedmmd", "5-conv-over-panels")
 
 
 @pytest.fixture(scope="module")
@@ -86,40 +90,45 @@ def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypa
 
 
 def test_verdicts_follow_from_the_values_of_seeds():
-    """Means and t intervals, computed by pandas and scipy from the rows, are those of the verdicts; no claim with a mean is
-    left out. What the unit says is what is printed."""
-    found = results.claims(reports=REPORTS)
-    keys = ["paper", "scale", "key"]
-    per_seed = found.groupby([*keys, "seed"])["value"].agg(["mean", "size"]).reset_index()
-    panels = found.groupby(keys)["panel"].nunique()
-    assert (per_seed.set_index(keys)["size"] == panels.reindex(per_seed.set_index(keys).index)).all() and panels.max() > 2
-    assert not found.duplicated([*keys, "panel", "seed"]).any()
-    ours = per_seed.groupby(keys)["mean"].agg(["mean", "sem", "size"])
-    ours["half_width"] = ours["sem"] * scipy.stats.t.ppf(0.975, ours["size"] - 1)
-    made = [(path.parts[-3], path.parts[-4]) for path in sorted(REPORTS.glob("*/*/tables/verdicts.json"))]
-    frames = [results.verdicts(*one, REPORTS).assign(paper=one[0], scale=one[1]) for one in made]
-    told = pandas.concat(frames).dropna(subset="mean").set_index(keys)
-    assert set(ours.index) == set(told.index) and len(told) > 200
-    told, stated = told.loc[ours.index], found.groupby(keys).first().loc[ours.index]
-    close = {"rtol": 1e-9, "atol": 1e-12, "equal_nan": True}  # sums in another order
-    for name, other in (("mean", "mean"), ("half_width", "half_width"), ("sem", "standard_error"), ("size", "seeds")):
-        assert numpy.allclose(ours[name].astype(float), told[other].astype(float), **close), name
-    assert numpy.allclose(stated["standard_error"].astype(float), ours["sem"], **close) and (stated["n"] == ours["size"]).all()
-    factors = stated["unit"].map({"fraction": 100, "rounds": 1, "epochs": 1, "nats": 1, "TV": 1})
-    printed = told["ours"].str.extract(r"([+-]?[\d.]+)(?: ±.*)? (?:%|points|rounds?|epochs|nats|TV) \(\d*")[0].astype(float)
-    shown = factors.notna() & printed.notna()
-    assert shown.sum() > 200 and set(stated["unit"][~shown]) <= {"log ratio", "rounds"}
-    assert numpy.allclose(printed[shown], (factors * ours["mean"])[shown], atol=0.051)  # as rounded
+    """Means and t intervals, computed by numpy and scipy from the rows of `claims.csv`, are those of the verdicts; no claim
+    with a mean is left out. With the unit of the rows they are what is printed."""
+    with (REPORTS / "claims.csv").open(encoding="utf-8", newline="") as file:
+        rows = {(row["scale"], row["paper"], row["key"], row["seed"], row["panel"]): row for row in csv.DictReader(file)}
+    samples: dict[tuple, dict[str, dict[str, float]]] = {}
+    for (*claim, seed, panel), row in rows.items():
+        samples.setdefault(tuple(claim), {}).setdefault(seed, {})[panel] = float(row["value"])
+    files = {path.parts[-4:-2]: json.loads(path.read_text("utf-8")) for path in REPORTS.glob("*/*/tables/verdicts.json")}
+    told = {(*place, one["key"]): one for place, found in files.items() for one in found if one["mean"] is not None}
+    assert (
+        samples.keys() == told.keys() and len(told) > 200 and any(len(panels) > 2 for panels in samples[OVER_PANELS].values())
+    )
+    for claim, seeds in samples.items():
+        means, one = [float(numpy.mean([*panels.values()])) for panels in seeds.values()], told[claim]
+        [(unit, mean, error, n)] = {
+            (row["unit"], row["mean"], row["standard_error"], row["n"]) for key, row in rows.items() if key[:3] == claim
+        }
+        assert len(set(map(frozenset, seeds.values()))) == 1 and int(n) == one["seeds"] == len(means)
+        assert float(mean) == one["mean"] == pytest.approx(numpy.mean(means), rel=1e-9, abs=1e-12)  # summed in another order
+        if len(means) > 1:
+            own = scipy.stats.sem(means)
+            assert float(error) == one["standard_error"] == pytest.approx(own, rel=1e-9, abs=1e-12)
+            half = scipy.stats.t.ppf(0.975, len(means) - 1) * own
+            assert one["half_width"] == pytest.approx(half, rel=1e-9, abs=1e-12)
+        else:
+            assert error == "" and one["half_width"] is None
+        printed = re.search(r"([+-]?[\d.]+)(?: ± [\d.]+| \([^()]* to [^()]*\))? [%a-zA-Z]+ \((?:n = |1 seed)", one["ours"])
+        shown = math.exp(float(mean)) if unit == "log ratio" else (100 if unit == "fraction" else 1) * float(mean)
+        assert printed and float(printed[1]) == pytest.approx(shown, rel=0.01, abs=0.051), claim  # as rounded
 
 
-def test_the_values_of_seeds_are_one_file(tmp_path):
+def test_the_values_of_seeds_are_one_file():
     """`claims.csv` of the first page holds what Python returns, over all papers and scales."""
-    papers = {paper: None for paper in read_params(ROOT / "params.yaml", {}).papers}
+    papers = list(read_params(ROOT / "params.yaml", {}).papers)
     written = pandas.read_csv(REPORTS / "claims.csv")
     found = results.claims(papers=papers, reports=REPORTS)
     pandas.testing.assert_frame_equal(written, found, check_exact=True)
     assert set(found["paper"]) == set(papers) and set(found["scale"]) == {"paper", "small"}
-    small = found[(found["scale"] == "small") & (found["paper"] == PAPER)].reset_index(drop=True)
+    small = found.query(f"scale == 'small' and paper == '{PAPER}'").reset_index(drop=True)
     pandas.testing.assert_frame_equal(results.claims("small", [PAPER], str(REPORTS)), small)
     for scales, named in ((["tiny"], None), ("small", [PAPER, "absent"])):
         with pytest.raises(UserError, match=r"claims: no verdicts of .*absent|claims: no verdicts of .*fedmmd.* at scale tiny"):
