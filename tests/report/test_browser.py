@@ -173,12 +173,13 @@ def test_wide_tables_show_that_they_go_on(visit, scheme):
 
 @pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
 def test_what_is_folded_is_printed(visit, name):
-    page = visit(name, 800, "dark")
+    page = visit(name, 720, "dark")
     page.emulate_media(media="print")
     hidden = "(all) => all.filter((one) => !one.checkVisibility()).map((one) => one.outerHTML.slice(0, 90))"
     assert page.locator("main details > *, tbody[data-for], .entry, figure").evaluate_all(hidden) == []
     assert not page.locator(".filter, .skip, .contents, .explore").filter(visible=True).count()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 720  # a sheet
     assert page.evaluate(PALE) == []
 
 

@@ -11,7 +11,7 @@ OTHER_STYLE = ("#009e73", "^")
 REPORTED_STYLE: dict[str, Any] = {"marker": "D", "color": "#8a8a8a", "markersize": 5, "linestyle": "none"}
 ROW = 0.3  # inches
 LABEL_WIDTH = 62  # characters
-DARK = """<style>@media (prefers-color-scheme: dark) {
+DARK = """<style>@media screen and (prefers-color-scheme: dark) {
 text { fill: #e3e6ea !important; }
 [style*="stroke: #000000"], [style*="stroke: #262626"] { stroke: #e3e6ea !important; }
 [style*="fill: #000000"], [style*="fill: #262626"] { fill: #e3e6ea !important; }
