@@ -21,6 +21,13 @@ sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv
 PAGES = ("index.html", "fedmmd/index.html")
 REPORTS = ROOT / "reports"
 COMMITTED = (REPORTS / "index.html", REPORTS / "small/fedmax/index.html")
+
+
+def place(page: str | Path) -> str:
+    """The name of a page that is the same in every process: each has its own copy of what git tracks."""
+    return str(page.relative_to(ROOT) if isinstance(page, Path) else page)
+
+
 SHOWN = "[data-for]:visible"
 THEIRS = f"Fig. 1a: {LABELS[1]}, in the paper"
 # What sticks out of the page to the right, but for what scrolls within its own frame.
@@ -116,7 +123,7 @@ def visit(browser, site) -> Iterator:
     assert complaints == []
 
 
-@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=place)
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_sticks_out(visit, name, width):
     page = visit(name, width)
@@ -127,7 +134,7 @@ def test_nothing_sticks_out(visit, name, width):
     assert page.evaluate(OVERHANG) == []
 
 
-@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=place)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit, name, scheme):
     page = visit(name, scheme=scheme)
@@ -171,7 +178,7 @@ def test_wide_tables_show_that_they_go_on(visit, scheme):
     assert edges(wide[0]) == [True, False]
 
 
-@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=str)
+@pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=place)
 def test_what_is_folded_is_printed(visit, name):
     page = visit(name, 720, "dark")
     page.emulate_media(media="print")
@@ -183,7 +190,7 @@ def test_what_is_folded_is_printed(visit, name):
     assert page.evaluate(PALE) == []
 
 
-@pytest.mark.parametrize("name", sorted(REPORTS.glob("*/*/index.html")) + [REPORTS / "index.html"], ids=str)
+@pytest.mark.parametrize("name", sorted(REPORTS.glob("*/*/index.html")) + [REPORTS / "index.html"], ids=place)
 def test_values_lead_to_their_runs(visit, name):
     page = visit(name)
     assert page.evaluate(UNLINKED) == []
