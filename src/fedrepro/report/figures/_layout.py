@@ -91,7 +91,7 @@ def _draw_panel(axes: Axes, panel: FigurePanel, columns: int) -> None:
 def _add_scale(drawing: MatplotlibFigure, figure: Figure, evidence: PaperData) -> None:
     """Write below the panels the scale's name and what was run, unless it is the paper's own scale."""
     if figure.first_results(evidence).compare != "full":
-        text = evidence.scale_sentence(figure.experiments(evidence.figures)).rstrip(".")
+        text = evidence.scale_sentence(figure.sources(evidence.figures)).rstrip(".")
         lines = textwrap.fill(text, round(LETTERS * drawing.get_figwidth()))
         drawing.supxlabel(lines[0].lower() + lines[1:], x=0.99, ha="right", fontsize=6, color="0.4")
 

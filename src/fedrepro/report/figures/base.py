@@ -112,7 +112,7 @@ class Figure(Frozen):
             return f"Not shown at this scale: {reason}."
         results = self.first_results(evidence)
         remarks = filter(None, [self.remarks.get(ALL_SCALES), results.at_scale(self.remarks)])
-        scale = evidence.scale_sentence(self.experiments(evidence.figures))
+        scale = evidence.scale_sentence(self.sources(evidence.figures))
         return " ".join([*remarks, *self.explanations(evidence), *unfinished_sentences(self, evidence), scale])
 
     def explanations(self, evidence: PaperData) -> list[str]:

@@ -175,24 +175,28 @@ class PaperData:
         own = display.measure == self.experiments.get(ref.experiment, DisplayOptions()).measure
         return plotted | dict(self.ends.get(ref.experiment, {}) if own else {})
 
-    def size(self, experiment: str) -> str:
-        """Return what was run at a reduced scale, e.g. "15 of 300 rounds, 10,000 images"; empty at the paper's settings."""
-        results = self.results[experiment]
+    def size(self, source: str) -> str:
+        """Return what was run at a reduced scale, e.g. "15 of 300 rounds, 10,000 images"; empty at the paper's settings.
+
+        `source`: the name of gathered results, of an experiment or of a study of one.
+        """
+        results, (experiment, _) = self.results[source], split_results_name(source)
         return "" if results.compare == "full" else self.sizes.get((experiment, results.note["scale"]), "")
 
-    def as_run(self, experiment: str, name: str) -> str:
+    def as_run(self, source: str, name: str) -> str:
         """Return the name of an experiment with the rounds and classes that were run: "96 of 3000 rounds" for "3000 rounds"."""
-        for part in self.size(experiment).split(", "):
+        for part in self.size(source).split(", "):
             whole = part.partition(" of ")[2]
             name = re.sub(rf"(?<![\d,]){whole}\b", part, name) if whole else name
         return name
 
-    def scale_sentence(self, experiments: Sequence[str]) -> str:
-        """Return a sentence on the scale, with what was run of the experiments that have results."""
-        scale = next(iter(self.results[name].note["scale"] for name in experiments))
-        made = [name for name in experiments if not self.results[name].missing_reason]
-        names = {name: self.panel(ExperimentRef(experiment=name)).name for name in made}
-        groups = grouped((size, names[name]) for name in made if (size := self.size(name)))
+    def scale_sentence(self, sources: Sequence[str]) -> str:
+        """Return a sentence on the scale, with what was run of the experiments that have results. Reads no others than the
+        `sources`, names of gathered results."""
+        scale = self.results[sources[0]].note["scale"]
+        made = {split_results_name(name)[0]: name for name in sources if not self.results[name].missing_reason}
+        shown = {name: self.experiments.get(name, DisplayOptions()).name or name for name in made}
+        groups = grouped((size, self.as_run(made[name], shown[name])) for name in made if (size := self.size(made[name])))
         texts = [size if len(groups) == 1 else f"{size} ({', '.join(own)})" for size, own in groups.items()]
         return f"Scale {scale}{': ' if texts else ''}{'; '.join(texts)}."
 
