@@ -81,7 +81,7 @@ def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
     assert [row.answered_by for row in rows] == ["", "", "Answered so far by: d leads", "Answered so far by: a leads", ""]
     table = findings.readme_table(rows, scales).splitlines()
     assert len(table) == 7 and table[0].count("|") == table[2].count("|") == 8
-    assert table[4].endswith("| +2.86 ± 0.56 points, open (``) | - | open (earlier runs) |")
+    assert table[4].endswith("| +2.86 ± 0.56 points, open (``, reported +7 points) | - | open (earlier runs) |")
     assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith("| **supported** |")
 
 

@@ -97,8 +97,11 @@ def count_answers(rows: Sequence[Row]) -> str:
 
 
 def cell(records: Sequence[Record]) -> str:
-    """Return e.g. "+6.16 ± 3.75 points, open, leans for (`fig5_c10`)" of each record, "-" of none."""
-    return "; ".join(f"{one.interval}, {one.words} (`{one.artifact}`)" for one in records) or "-"
+    """Return e.g. "+6.16 ± 3.75 points, open, leans for (`fig5_c10`)" of each record, "-" of none; of a claim other than the
+    headline with the number that it reports."""
+    other = {one.key: f", reported {one.reported}" for one in records if not one.headline and one.reported_number is not None}
+    texts = [f"{one.interval}, {one.words} (`{one.artifact}`{other.get(one.key, '')})" for one in records]
+    return "; ".join(texts) or "-"
 
 
 def readme_table(rows: Sequence[Row], scales: Sequence[str]) -> str:
