@@ -43,7 +43,7 @@ def corrected(records, headlines) -> dict[str, float]:
 
 def word(one, claim, holm: float | None, sized: bool, least: float | None) -> str:
     number = one.reported_number
-    sign = math.copysign(1, number) if number else -1 if one.reported == "lower" else 1
+    sign = math.copysign(1, number) if number else -1 if claim.reported == "lower" else 1
     low, high = sorted((sign * (one.mean - one.half_width), sign * (one.mean + one.half_width)))
     is_difference, stands = claim.quantity.contrast and number != 0, holm is None or holm <= 0.05
     inside = outside = narrow = False
