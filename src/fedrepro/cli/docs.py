@@ -30,59 +30,71 @@ PAGE, ARTIFACTS, PROTOCOLS, VERDICTS = (
 )
 README, SCHEMAS = Path("README.md"), Path("workflow/schemas")
 RESULTS, END = "<!-- results, by `uv run fedrepro docs` -->", "<!-- end of results -->"
-INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models; do not edit -->
+INTRO = """<!-- written by `fedrepro docs` from the settings' models; do not edit -->
 # Configuration
 
-A misspelt key or an impossible value ends a command before it begins, with file, key and the valid values.
+A misspelt key or an impossible value ends a command before it begins, with file, key and the valid
+values.
 """
-ARTIFACTS_INTRO = """<!-- written by `uv run fedrepro docs` from the settings' models and the papers' files; do not edit -->
+ARTIFACTS_INTRO = """<!-- written by `fedrepro docs` from the settings' models; do not edit -->
 # Figures, tables and claims
 
-What `artifacts.yaml` (experiments as shown, figures, tables), `claims.yaml` and `protocols.yaml` of a paper may hold. A `kind`
-is followed by its keys, those without a default in bold, and by an example from one of the papers.
+What `artifacts.yaml` (experiments as shown, figures, tables), `claims.yaml` and `protocols.yaml` of
+a paper may hold. A `kind` is followed by its keys, those without a default in bold, and by an
+example from one of the papers.
 """
-PROTOCOLS_INTRO = """<!-- written by `uv run fedrepro docs` from workflow/papers/*/protocols.yaml; do not edit -->
+PROTOCOLS_INTRO = """<!-- written by `fedrepro docs` from protocols.yaml; do not edit -->
 # Protocols
 
-What is tested of each abstract, written before its runs. `protocols.yaml` in a paper's folder says how each sentence is read,
-what of the paper's set-up is kept and what is reduced, and why; the claim and its experiment hold what is computed. One t
-interval (95 %) over seeds decides, with Holm's correction (5 %) over the headlines of a paper: supported or contradicted if it
-still excludes zero, contradicted also if it lies below the smallest lead that counts, else open. The correction makes a word
-rarer; it was set on 2026-11-29, before any result of a headline was read. Power: of *supported*, if the effect is the planned
-one, half of it, or the planned one at the first step of the correction. Core hours are of an AMD EPYC (Zen 4).
+What is tested of each abstract, written before its runs. `protocols.yaml` in a paper's folder says
+how each sentence is read, what of the paper's set-up is kept and what is reduced, and why; the
+claim and its experiment hold what is computed. One t interval (95 %) over seeds decides, with
+Holm's correction (5 %) over the headlines of a paper: supported or contradicted if it still
+excludes zero, contradicted also if it lies below the smallest lead that counts, else open. The
+correction makes a word rarer; it was set on 2026-11-29, before any result of a headline was read.
+Power: of *supported*, if the effect is the planned one, half of it, or the planned one at the first
+step of the correction. Core hours are of an AMD EPYC (Zen 4).
 """
-VERDICTS_PAGE = """<!-- written by `uv run fedrepro docs` from report/verdicts/rules.py; do not edit -->
+VERDICTS_PAGE = """<!-- written by `fedrepro docs` from report/verdicts/rules.py; do not edit -->
 # Verdicts
 
-A claim is a sentence of a paper that states a number or a direction, or a question of our own, with the quantity of our runs
-that it is compared with. Its verdict is one of four words. It follows from the 95 % interval of the mean over n seeds
-(Student's t; `±` is half of it); differences and savings are paired by seed. At scale `small` only directions are judged.
+A claim is a sentence of a paper that states a number or a direction, or a question of our own, with
+the quantity of our runs that it is compared with. Its verdict is one of four words. It follows from
+the 95 % interval of the mean over n seeds (Student's t; `±` is half of it); differences and savings
+are paired by seed. At scale `small` only directions are judged.
 
 {rules}
-- *Holm's correction* (5 %) is over one paper's claims at one scale: the headlines, which are the claims of its abstract with
-  a [protocol](protocols.md), are one family, its other claims on differences another. Claims on the same difference of the
-  same runs count once. If a claim needs two differences, its p is the larger one. Equal differences in all seeds have no p.
-- *The smallest lead that counts* is half of the reported number for a headline, and 0.04 in log odds for a lead without a
-  number at scale `paper`: 1 point at an accuracy of 50 %, 0.36 at 90 %, 0.04 at 99 %.
-- *Tolerance.* A claim states its tolerance, with the reason. Where the paper gives a standard deviation s over m runs, it is
-  the one that an exact replication with our n seeds meets in 95 % of cases: the 95 % quantile of |D| + t S / √n, with D ~
-  N(0, s² (1/m + 1/n)) and S our standard deviation if the true one is s. For m = 5 that is {three:.2f} s with three seeds and
-  {five:.2f} s with five.
-- *Further away than tolerance and chance explain*: by more than the tolerance and half of the 95 % interval of one more run
-  of ours, √(n + 1) times `±`, since the paper's number is a single run; by more than the tolerance and `±` where it has a
-  standard deviation. It needs no correction: a paper's own number is seldom so far away by chance.
-- *Panels.* In a claim over several panels a seed counts once, with its mean over the panels; seeds that a panel lacks are
-  left out.
-- *More seeds.* If a reported difference is open, the page says how many seeds would detect one of that size in 80 % of tries,
-  given the standard deviation of our seeds; with few seeds this is a rough estimate.
-- *Registration* is computed. `registered.json` in a paper's folder holds every claim with its rule and the settings of its
-  runs, written out; a run names the commit that trained it. If the claim stood, word for word, in the commit of every run
-  that decides it, the verdict says "registered in" the first such commit; else after how many of its runs it was listed.
-- *Intervals* cover what a seed draws: partition, initial weights, batches. They do not cover which images a scale uses, the
-  same for all seeds, nor the choice of tuned values. If the paper's own plotted curves contradict its text, the verdict notes
-  it.
-- *Files.* Verdicts are on the pages of `reports/`, in `reports/<scale>/<paper>/tables/verdicts.json`, and in Python
-  (`fedrepro.results.verdicts`); how a claim is written is in [CONTRIBUTING](../CONTRIBUTING.md#a-paper).
+- *Holm's correction* (5 %) is over one paper's claims at one scale: the headlines, which are the
+  claims of its abstract with a [protocol](protocols.md), are one family, its other claims on
+  differences another. Claims on the same difference of the same runs count once. If a claim needs
+  two differences, its p is the larger one. Equal differences in all seeds have no p.
+- *The smallest lead that counts* is half of the reported number for a headline, and 0.04 in log
+  odds for a lead without a number at scale `paper`: 1 point at an accuracy of 50 %, 0.36 at 90 %,
+  0.04 at 99 %.
+- *Tolerance.* A claim states its tolerance, with the reason. Where the paper gives a standard
+  deviation s over m runs, it is the one that an exact replication with our n seeds meets in 95 % of
+  cases: the 95 % quantile of |D| + t S / √n, with D ~ N(0, s² (1/m + 1/n)) and S our standard
+  deviation if the true one is s. For m = 5 that is {three:.2f} s with three seeds and {five:.2f} s
+  with five.
+- *Further away than tolerance and chance explain*: by more than the tolerance and half of the 95 %
+  interval of one more run of ours, √(n + 1) times `±`, since the paper's number is a single run; by
+  more than the tolerance and `±` where it has a standard deviation. It needs no correction: a
+  paper's own number is seldom so far away by chance.
+- *Panels.* In a claim over several panels a seed counts once, with its mean over the panels; seeds
+  that a panel lacks are left out.
+- *More seeds.* If a reported difference is open, the page says how many seeds would detect one of
+  that size in 80 % of tries, given the standard deviation of our seeds; with few seeds this is a
+  rough estimate.
+- *Registration* is computed. `registered.json` in a paper's folder holds every claim with its rule
+  and the settings of its runs, written out; a run names the commit that trained it. If the claim
+  stood, word for word, in the commit of every run that decides it, the verdict says "registered in"
+  the first such commit; else after how many of its runs it was listed.
+- *Intervals* cover what a seed draws: partition, initial weights, batches. They do not cover which
+  images a scale uses, the same for all seeds, nor the choice of tuned values. If the paper's own
+  plotted curves contradict its text, the verdict notes it.
+- *Files.* Verdicts are on the pages of `reports/`, in
+  `reports/<scale>/<paper>/tables/verdicts.json`, and in Python (`fedrepro.results.verdicts`); how a
+  claim is written is in [CONTRIBUTING](../CONTRIBUTING.md#a-paper).
 """
 MODELS: tuple[tuple[str, type[Frozen]], ...] = (
     ("params.yaml", Params),

@@ -18,16 +18,19 @@ LOADED = """from fedrepro import results
 
 runs = results.runs(paper, {name!r}, scale)
 curves = results.curves(paper, {name!r}, scale)
-runs[[column for column in ("series", "seed", "status", "rounds", "bytes_up", "dataset", "settings.lr") if column in runs]]"""
+shown = ("series", "seed", "status", "rounds", "bytes_up", "dataset", "settings.lr")
+runs[[column for column in shown if column in runs]]"""
 
 LAST = """last = curves.groupby(["series", "seed"], sort=False).tail(1)
 ended = last.groupby("series", sort=False)
-ended[measure].agg(["mean", "std", "count"]) if measure in last else "nothing was run"  # at this scale, so far"""
+stats = ["mean", "std", "count"]
+"nothing was run so far" if measure not in last else ended[measure].agg(stats)"""
 
 DRAWN = """import seaborn as sns
 
 if not curves.empty:
-    axes = sns.lineplot(curves, x="round", y=measure, hue="series", units="seed", estimator=None, linewidth=0.8)"""
+    marks = {"hue": "series", "units": "seed", "estimator": None, "linewidth": 0.8}
+    axes = sns.lineplot(curves, x="round", y=measure, **marks)"""
 
 WHOLE = """%matplotlib inline
 results.plot(paper, figure, scale)"""

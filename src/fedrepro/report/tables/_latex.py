@@ -30,7 +30,7 @@ DIGIT, WIDE, PLUS_MINUS, SEPARATION = 4.3, 6.3, 9.5, 6.0  # points: widths in 8 
 BARE = "fedreprobare"  # the command that leaves out the notes, if it is defined
 SETUP = r"\sisetup{mode=math, reset-text-series=false, text-series-to-math=true, retain-explicit-plus=true}"
 PACKAGES = "booktabs, xcolor and siunitx (version 3)"
-ONE_COLUMN = r"""\makeatletter % longtable needs pages of one column; revtex4-2 has commands of its own
+ONE_COLUMN = r"""\makeatletter % longtable needs one column; revtex4-2 has its own commands
 \ifdefined\onecolumngrid@push\onecolumngrid@push\let\fedreproend\onecolumngrid@pop
 \else\if@twocolumn\onecolumn\let\fedreproend\twocolumn\else\let\fedreproend\relax\fi\fi
 \makeatother

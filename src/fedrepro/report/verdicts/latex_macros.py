@@ -11,9 +11,10 @@ from fedrepro.report.verdicts.summary import Record
 NAMES = ("Zero", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 DIGITS = {str(digit): name for digit, name in enumerate(NAMES)}
 HEAD = r"""% {source}
-% Five commands per claim: the reported value, our value, the number of seeds, the target or rounds if they differ, and the
-% verdict. \input this file once, in the preamble or the text, and write e.g. \{example}Ours{{}}. A command is named after the
-% paper and the key of the claim, with digits as words.
+% Five commands per claim: the reported value, our value, the number of seeds, the target or rounds
+% if they differ, and the verdict. \input this file once, in the preamble or the text,
+% and write e.g. \{example}Ours{{}}.
+% A command is named after the paper and the key of the claim, with digits as words.
 """
 
 
