@@ -24,7 +24,7 @@ runs[[column for column in shown if column in runs]]"""
 LAST = """last = curves.groupby(["series", "seed"], sort=False).tail(1)
 ended = last.groupby("series", sort=False)
 stats = ["mean", "std", "count"]
-"nothing was run so far" if measure not in last else ended[measure].agg(stats)"""
+"nothing was run" if measure not in last else ended[measure].agg(stats)"""
 
 DRAWN = """import seaborn as sns
 
