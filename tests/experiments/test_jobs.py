@@ -369,6 +369,7 @@ def test_unreadable_data_do_not_stop_runs_on_other_data(tmp_path, tried, monkeyp
     with pytest.raises(UserError, match="^digits: damaged$"):
         train(tmp_path, {name: "mnist" if name in "ce" else "digits" for name in "abcde"})
     assert list(tried) == ["c", "e"] and asked == ["digits", "mnist", "mnist"] and caplog.text.count("failed") == 1
+    assert "damaged" not in caplog.text  # the error tells why
 
 
 def test_damaged_final_weights_do_not_stop_other_runs(tmp_path, tried, caplog):

@@ -181,14 +181,17 @@ def nearest(name: str, valid: Collection[str]) -> list[str]:
 
 
 class Failures:
-    """Failures of independent pieces of work by name: each piece is tried, and the failures are raised together at the end."""
+    """Failures of independent pieces of work by name: each piece is tried, and the failures are raised together at the end.
+
+    The log names each at once, with a traceback if it is a crash; the error at the end tells why.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, Exception] = {}
 
     @contextlib.contextmanager
     def collect(self, name: str) -> Iterator[None]:
-        """Run the block for the piece of work `name`; log and collect its failure."""
+        """Run the block for the piece of work `name`; log that it failed, and collect its failure."""
         try:
             yield
         except Exception as caught:
@@ -196,7 +199,7 @@ class Failures:
                 raise KeyboardInterrupt from caught
             error = as_user_error(caught) or caught
             crash = not isinstance(error, UserError)
-            log.error("%s failed: %s%s", name, f"{type(error).__name__}: " if crash else "", error, exc_info=crash)
+            log.error("%s failed%s", name, f": {type(error).__name__}: {error}" if crash else "", exc_info=crash)
             if crash:
                 traceback.clear_frames(error.__traceback__)  # it would keep all tensors of the run alive
             self.by_name[name] = error if crash else error.with_traceback(None)

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedrepro.core import files
-from fedrepro.core.errors import masked
 
-log = logging.getLogger(__name__)
 logging.getLogger("urllib3.connection").setLevel(logging.ERROR)  # it warns of odd headers with a traceback, and reads on
 
 ATTEMPTS = 3  # per address
@@ -52,7 +50,6 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_by
             _attempts(url, part, md5, max_bytes or MAX_BYTES)
             return os.replace(part, target)
         except NotFound as error:
-            log.warning("%s: %s", masked(url), error)
             reasons.append(f"{url}: {error}")
             kind = kind if isinstance(error, Unresponsive) else NotFound
     if md5 is None:
