@@ -77,11 +77,20 @@ def test_series_keep_the_number_of_clients():
     assert kinds["series"]["fedavg partition shards"]["overrides"] == {"partition": {"clients": 5, "name": "shards"}}
 
 
-@pytest.mark.parametrize("word", ["clients=many", "partition=[1]"])
-def test_values_of_other_types_are_refused(word, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("word", "problem"), [
+    ("clients=many", "Input should be a valid integer"),
+    ("partition=[1]", "Input should be a valid dictionary"),
+    ("partition=dirichlet", "alpha: Field required"),
+    ("model=nope", "unknown model 'nope'"),
+    ("mu=-1", "Input should be greater than or equal to 0"),
+    ("lr=0.1,x", "Input should be a valid number"),
+    ("seeds=1,1", "values must be unique"),
+    ("optimizer.name=foo", "literal['sgd']: Input should be 'sgd'"),
+])  # fmt: skip
+def test_a_mistake_is_named_as_typed_and_leaves_nothing(word, problem, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main.main(["run", "fedavg", "--data", "digits", word]) == 2
-    assert "partition" in capsys.readouterr().err
+    assert main.main(["run", "fedprox", "--data", "digits", "rounds=1", word]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {word}: {problem}") and not list(tmp_path.glob("results/own"))
 
 
 def test_a_diverged_series_is_shown_as_one(tmp_path, monkeypatch, capsys):
@@ -104,6 +113,12 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path, monkeypatch, capsys):
     with single_process(tmp_path / "here" / ".run.lock"):
         assert main.main(["run", "fedavg", "--data", "digits", "--out", "here"]) == 2
     assert "another process is at work" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["run", "fedavg", "--data", "digits", "--out", "/proc/x"]) == 2
+    assert capsys.readouterr().err == "error: /proc/x: cannot be made; choose another folder\n"
 
 
 def test_two_methods_are_compared_by_seed(tmp_path, monkeypatch, capsys):

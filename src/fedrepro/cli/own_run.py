@@ -10,8 +10,9 @@ import logging
 import math
 import re
 import sys
+import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,17 +154,46 @@ def run(options: Namespace, plan_project: Callable[[Namespace], Any]) -> int:
     name = f"{'-'.join([options.data, *dict.fromkeys(methods)])}-{value_digest(files, 6)}"
     folder = options.out or options.results / "own" / name
     shared = {key: value for key, value in files[f"{PAPERS}/{NAME}/experiments.yaml"][NAME].items() if key != "series"}
+    options.results = folder
+    with tempfile.TemporaryDirectory() as trial:  # a mistake leaves nothing
+        options.params = _write(files, Path(trial))
+        try:
+            plan_project(options).plan()
+        except UserError as error:
+            raise UserError(as_typed(str(error), [word for word in options.words if "=" in word])) from None
     sys.stdout.write(yaml.safe_dump(shared, default_flow_style=True, sort_keys=False, width=math.inf)[1:-2] + "\n\n")
-    options.params, options.results = folder / "params.yaml", folder
+    options.params = folder / "params.yaml"
     if options.params.exists() and not (folder / PAPERS / NAME).is_dir():
         raise UserError(f"{options.params}: not of a run of the command line, and would be replaced. Choose another --out")
     with single_process(folder / ".run.lock", wait=False):
-        for path, content in files.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            with atomic_write(folder / path) as temporary:
-                temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        _write(files, folder)
         _make(plan_project(options), folder)
     return 0
+
+
+def _write(files: Mapping[str, Any], folder: Path) -> Path:
+    """Write settings files, and return the first."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(folder / path) as temporary:
+            temporary.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return folder / next(iter(files))
+
+
+def as_typed(message: str, words: Sequence[str]) -> str:
+    """Return an error in the files of settings with the `key=value` that it is about in place of file and key."""
+    keys = {re.sub("^clients$", "partition.clients", word.partition("=")[0]): word for word in words}
+    keys = {key.split(".")[0]: word for key, word in keys.items()} | keys
+    lines = {}
+    for line in message.split("\n"):
+        line = re.sub(r"^/.*?\.yaml: (run: )?(series\.[^:]*: )?(scales\.run\.)?(algorithm \w+: )?", "", line)
+        line = re.sub(r"^(unknown (\w+) )", r"\2: \1", re.sub(r"^(\w+) \w+: (?=\w+:)", r"\1.", line))
+        for key, word in sorted(keys.items(), key=lambda item: -len(item[0])):
+            if re.match(rf"{re.escape(key)}[.:]", line):
+                line = f"{word}: {line[len(key) + 1 :].lstrip()}"
+                break
+        lines[line] = None
+    return "\n".join(lines)
 
 
 def _make(project: Any, folder: Path) -> None:

@@ -32,7 +32,10 @@ def single_process(path: Path, wait: bool = True) -> Iterator[None]:
     On a file system without locks every process may run it. Raises UserError if another process has the lock and `wait` is
     False, or if the path is a link, through which would be written, or a folder or pipe.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError:  # below /proc, where nobody can make a folder
+        raise UserError(f"{path.parent}: cannot be made; choose another folder") from None
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UserError(f"{path}: not a file; {DELETE_ADVICE}")
     with path.open("a") as file:  # NFS locks only what may be written
