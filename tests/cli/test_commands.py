@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrepro.cli import main
+from fedrepro.cli import main, targets
 from fedrepro.runs import records
 from fedrepro.runs.paths import Paths
 from support import settings
@@ -237,6 +237,12 @@ def test_what_can_be_asked_for_is_listed_and_planned_by_name(ready, paper, capsy
     assert listed("--scale", "other")["fig"][0] == "skipped"
     assert main.main(["list", "--scale", "other"]) == 0
     assert "skipped: p, fig: not part of scale other; run it at scale quick" in capsys.readouterr().out
+    long = targets.Target("fig", "A title that goes on in the next line", "not run", "1 s", "for a reason that goes on as well")
+    assert targets.format_table([long], 48).splitlines()[1:] == [
+        "fig     not run   1 s  A title that goes on in",
+        "                       the next line",
+        "skipped: fig: for a reason that goes on as well",
+    ]
     write(paper, fig(series={"Two": {"name": "fedavg", "overrides": {"lr": 0.3}}}))
     state, left, title = listed()["fig"]
     assert state == "2 of 3 runs" and left.endswith(" s") and title == "What it shows"

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -105,7 +106,8 @@ def list_targets(options: argparse.Namespace) -> int:
     sys.stdout.write(
         f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, by the seconds of similar runs\n"
     )
-    sys.stdout.write(targets.format_table(listed) + "\n")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    sys.stdout.write(targets.format_table(listed, width) + "\n")
     return 0
 
 

@@ -20,7 +20,11 @@ FILES = {  # kind -> template -> file to write
     "paper": {f"{part}.yaml": f"{PAPERS}/NAME/{part}.yaml" for part in ("experiments", "scales", "artifacts", "claims")},
 }
 NEXT = {  # kind -> commands to go on with
-    "method": ("uv run pytest -n 0 tests/algorithms/test_NAME.py", "uv run fedrepro docs"),
+    "method": (
+        "uv run fedrepro run fedavg NAME --data digits",
+        "uv run pytest -n 0 tests/algorithms/test_NAME.py",
+        "uv run fedrepro docs",
+    ),
     "model": ("uv run pytest -n 0 tests/models -k NAME", "uv run fedrepro docs"),
     "dataset": ("uv run pytest -n 0 tests/data/test_datasets.py -k contract", "uv run fedrepro docs"),
     "paper": ("uv run snakemake --cores 2 NAME", "uv run fedrepro plan NAME --scale paper"),

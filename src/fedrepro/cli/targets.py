@@ -1,5 +1,7 @@
 """Targets of the command line: every figure, table and paper with its title, its state and the cost of the unfinished part."""
 
+import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -44,13 +46,19 @@ def list_targets(planned: Plan, params: Params, paths: Paths, cores: int) -> lis
     return targets
 
 
-def format_table(targets: Iterable[Target]) -> str:
-    """Return a table with one line for each target, and below it the reasons of skipped targets."""
+def format_table(targets: Iterable[Target], width: int = sys.maxsize) -> str:
+    """Return a table with one line for each target, and below it the reasons of skipped targets. Titles and reasons are
+    wrapped at `width` letters."""
     rows = [Target("target", "title", "state", "left"), *targets]
     widths = [max(len(getattr(row, part)) for row in rows) for part in ("target", "state", "cost")]
-    lines = [f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {row.title}" for row in rows]
+    start = sum(widths) + 6  # of titles
+    lines = []
+    for row in rows:
+        title = textwrap.fill(row.title, max(width - start, 20)).replace("\n", "\n" + " " * start)
+        lines.append(f"{row.target:<{widths[0]}}  {row.state:<{widths[1]}}  {row.cost:>{widths[2]}}  {title}")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
-        lines.append(f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}")
+        skipped = f"skipped: {', '.join(row.target for row in rows if row.reason == reason)}: {reason}"
+        lines.append(textwrap.fill(skipped, width, subsequent_indent="  "))
     return "\n".join(lines)
 
 
