@@ -1,5 +1,7 @@
 """Five methods on the same clients and seeds: a plot, and a paired test of each against FedAvg."""
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 from scipy import stats
 
@@ -32,4 +34,5 @@ for label in list(METHODS)[1:]:
 plt.xlabel("round")
 plt.ylabel("test accuracy")
 plt.legend()
-plt.savefig("compare.png")
+Path("results").mkdir(exist_ok=True)
+plt.savefig("results/compare.png")

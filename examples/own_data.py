@@ -25,11 +25,11 @@ result = fedrepro.simulate(
     lr=0.5,
     on_round=lambda run, row: row["test_accuracy"] > 0.9,  # True stops
 )
-result.save("digits")
+result.save("results/digits")
 print(result.clients[["client", "images", "weight", "accuracy"]])
 
 plain = network()
-plain.load_state_dict(safetensors.torch.load_file("digits/model-0.safetensors"))
+plain.load_state_dict(safetensors.torch.load_file("results/digits/model-0.safetensors"))
 accuracy = (plain(torch.tensor(x_test)).argmax(1).numpy() == y_test).mean()
 print(f"{accuracy:.3f} after {len(result.log) - 1} rounds")
 assert accuracy == result.log["test_accuracy"].iloc[-1]

@@ -393,6 +393,7 @@ def test_examples_learn(path, tmp_path, monkeypatch, capsys):
     ended = runpy.run_path(str(path))
     plt.close("all")
     assert capsys.readouterr().out
+    assert {one.name for one in tmp_path.iterdir()} <= {"data", "fedrepro", "results"}  # which git ignores in a checkout
     assert ended["result"].log["test_accuracy"].iloc[-1] > 0.6
     assert len(path.read_text().splitlines()) <= 40 and f"(../examples/{path.name})" in (ROOT / "docs/python.md").read_text()
 
