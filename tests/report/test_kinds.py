@@ -31,7 +31,7 @@ from support.kinds import BETAS, FIGURES, FINAL, PAPER
 from support.results import arrives, ends, made, record, rows, store, unfinished, waits
 
 LAYERS = ("conv1", "conv2", "conv3", "fc1", "fc2")
-ASKED = {"studies": {"tsne": {"images": 4}, "layers": {"batches": 1}}}
+ASKED = {"studies": {"tsne": {"images": 4}, "preferences": {"batches": 1}}}
 SERIES = {"FedMMD": {0: arrives(4), 1: arrives(6)}, "FedAvg": {0: arrives(10), 1: arrives(8)}}
 
 
@@ -105,6 +105,7 @@ def points() -> list[dict]:
             "y": kind // 4 + draw.gauss(0, wide),
             "class": kind,
             "client": client,
+            "accuracy": round / 200,
         }
         for round, wide in near.items()
         for kind in range(10)
@@ -117,8 +118,9 @@ def neurons() -> list[dict]:
     return [
         {
             "client": client,
-            "layer": layer,
-            "neuron": neuron,
+            "block": layer,
+            "unit": neuron,
+            "round": 1,
             "class": draw.randrange(10),
             "variance": (n + 1) * (0.5 + draw.random()),
         }
@@ -139,7 +141,7 @@ def results() -> dict[str, Results]:
     layers = studied(neurons())
     return {
         "first": curves(), "second": gone, "third": tuned(), "sweep": swept(),
-        "first-tsne": studied(points()), "first-layers": layers, "third-layers": layers,
+        "first-tsne": studied(points()), "first-preferences": layers, "third-preferences": layers,
     }  # fmt: skip
 
 
@@ -173,7 +175,7 @@ def test_every_kind_makes_its_files(paper, results, tmp_path):
         text = paper.figures[key].caption(artifacts.load_paper_data(paper, alone))
         assert paper.figures[key].kind == "panels" or len(rows(alone / "figures" / f"{key}.csv")) > 1, key
         assert text.startswith(f"{paper.figures[key].title}. ") and "Scale paper." in text, key
-    used = {figure.kind for figure in paper.figures.values()} | {"newcomers"}
+    used = {figure.kind for figure in paper.figures.values()}
     assert used == set(registry.names("report.figures"))
 
 
@@ -353,8 +355,6 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence):
     assert line.get_ydata().tolist() == pytest.approx([81, 79, 77, 75]) and axes.get_ylabel() == "test accuracy (%)"
     [flat] = [line for line in axes.lines if line.get_label() == "FedAvg"]
     assert list(flat.get_ydata()) == pytest.approx([73, 73])
-    epochs = pictured(paper, evidence, "epochs").axes[0].lines[0]
-    assert epochs.get_xdata().tolist() == [1, 2, 3, 4]
     [bars] = [lines.get_segments() for lines in axes.collections if hasattr(lines, "get_segments")]
     assert [top - bottom for (_, bottom), (_, top) in bars] == pytest.approx([2 * 12.7062] * 4)  # of 2 points
     [band] = axes.patches
@@ -460,8 +460,9 @@ def test_bars_of_accuracies_show_no_last_round(paper, evidence):
 
 def test_points_by_round_and_series(paper, evidence):
     picture = pictured(paper, evidence, "points")
-    titles = [axes.get_title() for axes in picture.axes]
-    assert titles == [f"{label}, round {round}" for label in ("FedAvg", "FedMMD") for round in (1, 10, 100)]
+    titles = [axes.get_title().replace("\n", " ") for axes in picture.axes]
+    notes = {"round 1": "accuracy 0.5 %", "round 10": "accuracy 5.0 %", "round 100": "accuracy 50.0 %"}
+    assert titles == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
     assert sum(len(points.get_offsets()) for points in picture.axes[0].collections) == 40
     assert "Letters: client (A 0, B 1, C 2, D 3). Seed 0." in paper.figures["points"].caption(evidence)
 
@@ -481,17 +482,12 @@ def test_a_point_has_the_colour_of_its_class_and_the_letter_of_its_client(paper,
     assert len(shown) == len(drawn) == 40 and len({tuple(colour) for colour in legend.values()}) == 11  # and the letters
 
 
-def test_some_of_the_rounds_with_a_note_in_each(paper, evidence):
-    figure = paper.figures["points"].model_copy(update={"only": (1, 100), "note": "accuracy"})
-    rows = [row | {"accuracy": row["round"] / 200} for row in points()]
-    changed = spec.paper_data(paper, {**evidence.results, "first-tsne": studied(rows)}, {})
-    picture = _layout.compose(figure, changed)
-    found = [axes.get_title().replace("\n", " ") for axes in picture.axes]
-    notes = {"round 1": "accuracy 0.5 %", "round 100": "accuracy 50.0 %"}
-    assert found == [f"{label}, {round}: {note}" for label in ("FedAvg", "FedMMD") for round, note in notes.items()]
+def test_some_of_the_rounds(paper, evidence):
+    figure = paper.figures["points"].model_copy(update={"only": (1, 100)})
+    assert len(_layout.compose(figure, evidence).axes) == 4
     nothing = paper.figures["points"].model_copy(update={"only": (7,)})
-    assert nothing.data(changed) == {}
-    [axes] = _layout.compose(nothing, changed).axes
+    assert nothing.data(evidence) == {}
+    [axes] = _layout.compose(nothing, evidence).axes
     assert axes.texts[0].get_text().replace("\n", " ") == "not shown: no finished run has what it shows"
 
 
@@ -535,35 +531,24 @@ def test_captions_count_the_columns_in_which_all_rows_agree(paper, evidence):
     """conv1: unit 0 is the same everywhere, unit 1 is not, unit 2 has no class at one client; fc1: no unit has a class."""
     tops = {"conv1": {0: (3, 3), 1: (3, 4), 2: (-1, 5)}, "fc1": {0: (-1, -1)}}
     rows = [
-        {"layer": layer, "neuron": unit, "client": client, "class": top}
+        {"block": layer, "unit": unit, "client": client, "class": top, "round": 10}
         for layer, units in tops.items()
         for unit, each in units.items()
         for client, top in enumerate(each)
     ]
-    changed = spec.paper_data(paper, {**evidence.results, "third-layers": studied(rows)}, {})
+    earlier = [row | {"round": 1, "class": 0} for row in rows]  # the last round alone is shown
+    changed = spec.paper_data(paper, {**evidence.results, "third-preferences": studied(earlier + rows)}, {})
     text = paper.figures["tops"].caption(changed)
-    assert "White: no neuron of that number, or no class. " in text
-    zero = paper.figures["tops"].model_copy(update={"none": 0})
-    assert "or no class. " in zero.caption(changed)  # 0 is as good a name for none as any
-    earlier = spec.paper_data(
-        paper,
-        {
-            **evidence.results,
-            "third-layers": studied([row | {"round": 1, "class": 0} for row in rows] + [row | {"round": 10} for row in rows]),
-        },
-        {},
-    )
-    assert " Seed 0. " in text and " Seed 0, round 10. " in paper.figures["tops"].caption(earlier)
-    assert text.split(" Seed 0")[0] == paper.figures["tops"].caption(earlier).split(" Seed 0")[0]  # the last round alone
+    assert "White: no unit of that number, or no class. " in text and " Seed 0, round 10. " in text
     same = "conv1 1 of 2 (50 %; 3 in total), fc1 0 of 0 (1 in total)"
-    assert f"FedAvg: neurons with the same class in all clients, of those with a class in all: {same}." in text
+    assert f"FedAvg: units with the same class in all clients, of those with a class in all: {same}." in text
     picture = pictured(paper, changed, "tops")
-    assert [axes.get_title() for axes in picture.axes] == ["FedAvg, layer conv1", "FedAvg, layer fc1"]
+    assert [axes.get_title() for axes in picture.axes] == ["FedAvg, block conv1", "FedAvg, block fc1"]
     assert (picture.axes[0].images[0].get_array()[:, 2] == 1).all(axis=-1).tolist() == [True, False]
 
 
 def test_a_row_without_a_number_is_no_part_of_a_mean(paper):
-    rows = [{"layer": layer, "variance": value} for layer, value in (("conv1", 1), ("conv1", ""), ("conv1", 3), ("fc1", ""))]
+    rows = [{"block": layer, "variance": value} for layer, value in (("conv1", 1), ("conv1", ""), ("conv1", 3), ("fc1", ""))]
     figure = paper.figures["variance"]
     found = {f"{name}-{figure.of}": studied(rows, ("FedMMD",), (0,)) for name in figure.names}
     assert [line.means for line in figure.data(spec.paper_data(paper, found, {}))] == [{"conv1": [2.0]}] * len(figure.names)
@@ -711,7 +696,7 @@ def test_lines_over_layers(paper, evidence):
     assert [text.get_text() for text in axes.get_xticklabels()] == list(LAYERS)
     labels = [line.get_label() for line in axes.lines]
     assert labels == ["MNIST, FedMMD", "MNIST, FedAvg", "CIFAR-10, FedMMD", "CIFAR-10, FedAvg"]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("layer", "total variance")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("block", "total variance")
     colours, marks = [line.get_color() for line in axes.lines], [line.get_marker() for line in axes.lines]
     assert colours[:2] == colours[2:] and len(set(colours)) == 2  # one for each series, whatever the experiment
     assert len(set(marks)) == 4 and [line.is_dashed() for line in axes.lines] == [False, False, True, True]
@@ -728,9 +713,9 @@ def test_a_band_is_the_95_percent_interval(paper, evidence):
 
 
 def test_lines_of_zeros_are_named(paper, evidence, results):
-    rows = [{"layer": "conv1", "variance": value} for value in (0, 0, 1e-13, 0.5, "")]
+    rows = [{"block": "conv1", "variance": value} for value in (0, 0, 1e-13, 0.5, "")]
     for numbers, words in ((rows, "MNIST, FedMMD: 6 of 8 numbers are 0."), (rows[2:], ""), (neurons(), "")):
-        found = spec.paper_data(paper, results | {"first-layers": studied(numbers)}, {})
+        found = spec.paper_data(paper, results | {"first-preferences": studied(numbers)}, {})
         text = paper.figures["variance"].caption(found)
         assert words in text and ("numbers are 0" in text) == bool(words)
         every = 4 * (len(numbers) + len(neurons()))  # of two series and seeds, beside those of the other experiment
@@ -746,43 +731,42 @@ def test_lines_over_rounds_are_means_over_a_runs_rows(paper, evidence, results):
 
 
 def test_images_of_maps(paper, evidence):
-    picture = pictured(paper, evidence, "classes")
-    assert [axes.get_title() for axes in picture.axes] == ["client 0", "client 1", "client 2"]
-    image = picture.axes[0].images[0].get_array()
-    assert image.shape == (5, 40, 3) and (image[0, 8:] == 1).all() and not (image[4] == 1).all(axis=-1).any()
-    values = {row["class"] for row in evidence.results["third-layers"].rows if row["class"] != ""}
+    picture = pictured(paper, evidence, "tops")
+    rows = [row for row in evidence.results["third-preferences"].rows if (row["series"], row["seed"]) == ("FedAvg", "0")]
+    values = {row["class"] for row in rows if row["block"] in ("conv1", "fc1")}
     colours = {value: to_rgb(colour) for value, colour in category_colours(sorted(values, key=int)).items()}
-    lines = [text.get_text() for text in picture.axes[0].get_yticklabels()]
-    assert (picture.axes[0].get_xlabel(), picture.axes[0].get_ylabel()) == ("neuron", "layer")
-    for handle, label in zip(*picture.axes[0].get_legend_handles_labels(), strict=True):
-        assert tuple(handle.get_facecolor()[0][:3]) == pytest.approx(colours[label.removeprefix("class ")])
-    for row in evidence.results["third-layers"].rows:
-        if (row["series"], row["client"]) == ("FedAvg", "0") and row["class"] != "":
-            assert tuple(image[lines.index(row["layer"]), int(row["neuron"])]) == pytest.approx(colours[row["class"]])
+    for axes, block in zip(picture.axes, ("conv1", "fc1"), strict=True):
+        image = axes.images[0].get_array()
+        assert image.shape == (3, {"conv1": 8, "fc1": 32}[block], 3)
+        assert (axes.get_xlabel(), axes.get_ylabel()) == ("unit", "client" if block == "conv1" else "")
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            assert tuple(handle.get_facecolor()[0][:3]) == pytest.approx(colours[label.removeprefix("class ")])
+        for row in (row for row in rows if row["block"] == block):
+            assert tuple(image[int(row["client"]), int(row["unit"])]) == pytest.approx(colours[row["class"]])
 
 
 @pytest.mark.parametrize(("figure", "words"), [
     ({"kind": "panels", "rows": [["alone", "none"]]}, "figures.f.rows: unknown figure 'none': choose from alone, ot"),
     ({"kind": "panels", "rows": [["grid"]]}, "unknown figure 'grid'"),
     ({"kind": "panels"}, "figures.f: rows: Field required"),
-    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": FINAL, "reference": ["FedX"]},
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "label": "r", "quantity": FINAL, "reference": ["FedX"]},
      "unknown series 'FedX'"),
-    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "quantity": {"kind": "mean"}},
+    ({"kind": "sweep", "panels": ["sweep"], "setting": "lr", "label": "r", "quantity": {"kind": "mean"}},
      "quantity.kind: unknown quantity 'mean'"),
     (FIGURES["beta"] | {"setting": "algorithm.betta"},
      "figures.f.setting: 'algorithm.betta' of experiment 'sweep': no series states it"),
     (FIGURES["beta"] | {"reference": list(BETAS)}, "no series states it"),
     (FIGURES["beta"] | {"panels": ["zero"], "reference": []},
      "figures.f.setting: 'algorithm.beta' of experiment 'zero': FedMAX 0: 0: a logarithmic axis has numbers "),
-    (FIGURES["epochs"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
+    (FIGURES["beta"] | {"setting": "series"}, "FedMAX 0.1: {'FedMAX 0.1': {'beta': 0.1}"),
     (FIGURES["leads"] | {"baseline": "FedX"}, "figures.f.baseline: unknown series 'FedX'"),
     (FIGURES["leads"] | {"needs": ["FedX"]}, "figures.f.needs: unknown series 'FedX'"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "value"}}, "needs last or round"),
     ({"kind": "bars", "panels": ["first"], "quantity": {"kind": "epochs"}}, "experiment 'first' has no newcomers"),
     (FIGURES["points"] | {"experiment": "second"}, "figures.f: experiment 'second' has no tsne"),
-    (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from by, colour, experiment"),
-    (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no layers"),
-    (FIGURES["classes"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
+    (FIGURES["points"] | {"colours": "class"}, "figures.f: colours: unknown key: choose from experiment, kind, name"),
+    (FIGURES["variance"] | {"names": {"second": ""}}, "figures.f.names: experiment 'second' has no preferences"),
+    (FIGURES["tops"] | {"series": ["FedX"]}, "figures.f: unknown series 'FedX': choose from FedMMD, FedAvg"),
 ], ids=lambda value: value[:40] if isinstance(value, str) else "")  # fmt: skip
 def test_mistakes(figure, words, tmp_path):
     with pytest.raises(UserError) as caught:
@@ -791,8 +775,8 @@ def test_mistakes(figure, words, tmp_path):
 
 
 def test_a_column_that_the_study_does_not_have(paper, evidence):
-    figure = paper.figures["points"].model_copy(update={"x": "z"})
-    with pytest.raises(UserError, match="Features: no column 'z' in the study: choose from series, seed, run, round, x, y"):
+    figure = paper.figures["spread"].model_copy(update={"y": "z"})
+    with pytest.raises(UserError, match="Spread over rounds: no column 'z' in the study: choose from series, seed, run, round"):
         _layout.compose(figure, evidence)
 
 
@@ -896,7 +880,7 @@ def test_broken_mathematics_in_any_name_is_drawn_as_text(key, paper, evidence, r
     picture = _layout.compose(figures[key], replace(evidence, results=found, figures=figures, styles=looks))
     picture.canvas.draw()
     assert not [text for text in picture.findobj(Text) if r"\frac" in text.get_text() and text.get_parse_math()]
-    unnamed = ("absent", "classes", "epochs")
+    unnamed = ("absent",)
     assert key in unnamed or any(r"\frac" in text.get_text() for text in picture.findobj(Text))
 
 

@@ -7,7 +7,6 @@ import torch
 from fedrepro.algorithms._importance import importance
 from fedrepro.algorithms.fedcl import OMEGA
 from fedrepro.core.errors import UserError
-from fedrepro.report.figures import bars
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.quantities.studies import epochs_to_target
 from fedrepro.report.verdicts import claim as claims
@@ -202,8 +201,6 @@ def results_of(
 def test_arrivals():
     found = results_of({"Conv": {0: [1, None], 1: [3, 0]}, "None": {0: [4, 4], 1: [2, 2]}})
     assert epochs_to_target(found, "Conv") == {0: {0: 1, 1: None}, 1: {0: 3, 1: 0}}
-    arrived = bars.arrivals(found, "Conv")
-    assert (arrived.epochs.mean, arrived.reached, arrived.clients) == (1.25, 3, 4)  # of 1 and 1.5
     found.rows[-1]["accuracy"] = "nan"
     assert epochs_to_target(found, "None")[1] == {0: 2, 1: None}
 

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -82,7 +81,7 @@ def test_a_figures_agreement_by_hand():
     rows = [
         {"unit": str(unit), "class": "" if label == NO_CLASS else str(label)} for own in tops for unit, label in enumerate(own)
     ]
-    assert agreement(rows, SimpleNamespace(column="unit", value="class")) == (2, 3, 4)
+    assert agreement(rows) == (2, 3, 4)
 
 
 def test_units_of_a_group_prefer_its_class():

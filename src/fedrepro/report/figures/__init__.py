@@ -1,21 +1,19 @@
 """Kinds of figures: drawings on matplotlib axes, with the numbers and the caption that belong to them."""
 
-from fedrepro.report.figures.bars import Bars, NewClients, Sweep
+from fedrepro.report.figures.bars import Bars, Sweep
 from fedrepro.report.figures.base import Figure
 from fedrepro.report.figures.curves import Curves
 from fedrepro.report.figures.dots import MeanRanks, Trials
 from fedrepro.report.figures.panels import Composite
-from fedrepro.report.figures.studies import Lines, Maps, Scatter
+from fedrepro.report.figures.studies import Lines, Pictures
 
 KINDS: dict[str, type[Figure]] = {
     "bars": Bars,
     "curves": Curves,
     "lines": Lines,
-    "maps": Maps,
-    "newcomers": NewClients,
     "panels": Composite,
+    "pictures": Pictures,
     "ranks": MeanRanks,
-    "scatter": Scatter,
     "sweep": Sweep,
     "tuning": Trials,
 }

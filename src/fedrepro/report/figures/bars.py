@@ -1,12 +1,10 @@
-"""Figures of one quantity: grouped bars, and lines over a setting of the series; and the bars of new clients."""
+"""Figures of one quantity: grouped bars, and lines over a setting of the series."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any, ClassVar
 
-from fedrepro.config.types import NonNegative
 from fedrepro.report import quantities
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import (
@@ -19,13 +17,11 @@ from fedrepro.report.figures._style import (
     series_styles,
     wrap_label,
 )
-from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData, results_name
+from fedrepro.report.inputs.panel import ExperimentView, PaperData, results_name
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.numbers import ROUNDS, format_target
 from fedrepro.report.palette import DASHES, MARKERS, METHOD_NAMES, SeriesStyle
 from fedrepro.report.quantities.base import Quantity
-from fedrepro.report.quantities.studies import NEWCOMERS, epochs_to_target
 from fedrepro.report.reasons import Reason, reasons_sentence
 from fedrepro.report.statistics import Estimate, estimate
 from fedrepro.runs.reasons import MissingKind, MissingReason
@@ -33,8 +29,6 @@ from fedrepro.runs.reasons import MissingKind, MissingReason
 GROUP_WIDTH = 0.8
 MOST = 2.2  # height of the axis, as a multiple of the highest bar; longer whiskers are cut
 NEAR_END = 0.7  # of the last round: the height of a bar from which the length of the runs may limit it
-PAPER_COLUMNS = ("Paper's mean", "Paper's low", "Paper's high")
-PARTIAL_HATCH = "////"  # of a mean over only those clients that reach the target
 
 
 @dataclass(frozen=True)
@@ -211,13 +205,12 @@ class Bars(QuantityFigure):
 
 
 class Sweep(QuantityFigure):
-    """A quantity over a setting of the series, such as the learning rate: one line per experiment. `setting`: the path of a
-    number in the series' settings, such as `algorithm.beta`. `reference`: series without it, which are horizontal lines with
-    their 95 % interval as a band."""
+    """A quantity over a setting of the series, such as the learning rate, on a logarithmic axis: one line per experiment.
+    `setting`: the path of a number in the series' settings, such as `algorithm.beta`; `label`: its name on the axis.
+    `reference`: series without it, which are horizontal lines with their 95 % interval as a band."""
 
     setting: str
-    label: str | None = None  # of the horizontal axis; None: the setting
-    log: bool = False
+    label: str
     reference: tuple[str, ...] = ()
     alt_text: ClassVar = "a measure over a setting, one line per experiment or method"
 
@@ -225,7 +218,7 @@ class Sweep(QuantityFigure):
         super().check(checker)
         for ref in self.panels:
             checker.at("reference").check_experiment(ref.experiment, self.reference)
-            checker.at("setting").check_numeric_setting(ref.experiment, self.setting, self.reference, self.log)
+            checker.at("setting").check_positive_setting(ref.experiment, self.setting, self.reference)
 
     def settings_of(self, one: Measured) -> dict[str, Any]:
         return {self.setting: one.view.setting(one.label, self.setting)}
@@ -254,12 +247,10 @@ class Sweep(QuantityFigure):
                 axes.axhline(mean.mean, linestyle=(0, dashes), color=colour, linewidth=1, label=name)
                 if mean.half_width:
                     axes.axhspan(mean.low, mean.high, color=colour, alpha=0.1, linewidth=0)
-        axes.set(xlabel=self.label or self.setting, ylabel=self.axis_label(self.views(evidence)[0]))
+        axes.set(xlabel=self.label, xscale="log", ylabel=self.axis_label(self.views(evidence)[0]))
         ticks = sorted({x for values in lines.values() for x, *_ in values})
-        if self.log:
-            axes.set_xscale("log")
-            axes.minorticks_off()
-        while not ticks_fit([math.log10(x) for x in ticks] if self.log else ticks):
+        axes.minorticks_off()
+        while not ticks_fit([math.log10(x) for x in ticks]):
             ticks = ticks[::2]
         axes.set_xticks(ticks, [_tick_text(x) for x in ticks])
         if "%" in axes.get_ylabel():
@@ -284,19 +275,19 @@ class Sweep(QuantityFigure):
         return METHOD_NAMES.get(names.pop(), "ours") if len(names) == 1 else "ours"
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        axis, setting, data = self.axis_label(self.views(evidence)[0]), self.label or self.setting, self.data(evidence)
-        sentences = [f"{axis[0].upper()}{axis[1:]} over {setting}."]
+        axis, data = self.axis_label(self.views(evidence)[0]), self.data(evidence)
+        sentences = [f"{axis[0].upper()}{axis[1:]} over {self.label}."]
         if self.reference:
             dashes = "Dashed and dotted" if len(self.reference) * len(data) > 1 else "Dashed"
             drawn = any(mean.half_width for panel in data for _, mean in self._references(panel))
             band = ", with the interval as a band" if drawn else ""
-            sentences.append(f"{dashes}: {' and '.join(self.reference)}, without {setting}{band}.")
+            sentences.append(f"{dashes}: {' and '.join(self.reference)}, without {self.label}{band}.")
         return [*sentences, *super().explanations(evidence)]
 
 
 def _tick_text(x: float) -> str:
     """Return a number on the horizontal axis, as a power of ten if it is long."""
-    exponent = math.log10(x) if x > 0 else 0.0
+    exponent = math.log10(x)
     return f"$10^{{{exponent:.0f}}}$" if not -3 <= exponent < 4 and exponent == round(exponent) else f"{x:g}"
 
 
@@ -304,116 +295,3 @@ def ticks_fit(ticks: Sequence[float]) -> bool:
     """Return whether each tick has space for its number."""
     gaps = [after - before for before, after in zip(ticks, ticks[1:], strict=False)]
     return not gaps or min(gaps) * 10 >= ticks[-1] - ticks[0]
-
-
-@dataclass(frozen=True)
-class Arrivals:
-    """The new clients of a series: the mean over seeds of the epochs of those that reach the target, and their numbers."""
-
-    epochs: Estimate | None
-    reached: int
-    clients: int
-
-
-class NewClients(base.Figure):
-    """Bars of the study `newcomers`: local training that new clients need to reach the target on their own test data, in
-    epochs, as the mean over new clients and seeds with its interval over seeds. `bars`: series -> the paper's mean, lowest and
-    highest number of epochs; `bars_from`: where the paper reports them; `receives`: what new clients receive in addition to the
-    final global model."""
-
-    experiment: str
-    bars: dict[str, tuple[NonNegative, NonNegative, NonNegative]] = {}
-    bars_from: str = "its figure"
-    receives: str = ""
-    alt_text: ClassVar = "epochs that new clients need, one bar per method"
-    height: ClassVar = 2.4
-
-    def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
-        return [results_name(self.experiment, NEWCOMERS)]
-
-    def check(self, checker: ReferenceChecker) -> None:
-        checker.check_study(self.experiment, NEWCOMERS, self.bars)
-
-    def views(self, evidence: PaperData) -> list[ExperimentView]:
-        return [ExperimentView(self.experiment, DisplayOptions(), evidence.study(self.experiment, NEWCOMERS))]
-
-    @base.computed_once
-    def data(self, evidence: PaperData) -> tuple[Results, dict[str, Arrivals]]:
-        """Return the results and the new clients of each series."""
-        results = self.first_results(evidence)
-        return results, {label: arrivals(results, label) for label in results.labels}
-
-    def draw(self, axes: Any, evidence: PaperData) -> None:
-        results, data = self.data(evidence)
-        styles, compared = evidence.styles_of(results), results.compare == "full" and bool(self.bars)
-        marker = PAPER_MARKER | {"linestyle": "none"}
-        for place, (label, found) in enumerate(data.items()):
-            _draw_arrivals(axes, place, found, styles[label])
-            if compared and label in self.bars:
-                mean, low, high = self.bars[label]
-                axes.errorbar([place + 0.38], [mean], [[mean - low], [high - mean]], linewidth=0.9, capsize=2, **marker)
-        if compared:
-            axes.errorbar([], [], [], label=PAPER_LABEL, **marker)
-        elif self.bars and results.compare != "none":
-            means = [f"{self.bars[label][0]:g}" for label in data if label in self.bars]
-            text = f"in the paper {', '.join(means)}"
-            axes.text(0.99, 0.99, text, transform=axes.transAxes, fontsize=6, color="0.4", ha="right", va="top")
-        target = f"{100 * results.settings['target']:g} %"
-        axes.set(ylabel=f"epochs to {target} own-test accuracy", xlim=(-0.6, len(data) - 0.4), ylim=(0, None))
-        axes.set_xticks(range(len(data)), [wrap_label(label, len(data)) for label in data])
-        axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
-        draw_grid_lines(axes)
-
-    def csv_rows(self, evidence: PaperData) -> list[list]:
-        results, data = self.data(evidence)
-        rows: list[list] = [["Series", "Mean epochs", "Half width", "New clients", "Arrived", *PAPER_COLUMNS]]
-        for label, found in data.items():
-            reported = self.bars.get(label, ("", "", "")) if results.compare == "full" else ("", "", "")
-            numbers = [found.epochs and found.epochs.mean, found.epochs and found.epochs.half_width]
-            texts = ["" if number is None else f"{number:.2f}" for number in numbers]
-            rows.append([label, *texts, found.clients, found.reached, *reported])
-        return rows
-
-    def explanations(self, evidence: PaperData) -> list[str]:
-        """Return sentences on the measure, our protocol, and clients that do not reach the target."""
-        results, data = self.data(evidence)
-        settings = results.settings
-        images = (
-            f"{settings['images']} training images" if settings["images"] else "as many training images as a client of the run"
-        )
-        received = f"the final global model ({self.receives})" if self.receives else "the final global model"
-        sentences = [
-            f"Epochs of local training until the own-test accuracy first reaches {100 * settings['target']:g} %, as the mean "
-            f"over {settings['clients']} new clients of a run.",
-            base.seeds_sentence([results], "whisker"),
-            "The paper does not describe how it measured this. In our protocol, a new client has a new order of pixels, "
-            f"{images}, drawn at random, and an equal share of the test images; it receives {received} and trains as the run's "
-            "clients do, with the learning rate of the first round and one optimiser for all epochs.",
-        ]
-        for label, found in data.items():
-            sentences += [f"{label}: {run}, not shown." for run in results.diverged_runs(label)]
-            if missing := found.clients - found.reached:
-                missed = f"{missing} of {found.clients} new clients do not reach it within {settings['epochs']} epochs"
-                mean = "; the mean (hatched) is over the others and so too low" if found.reached else ""
-                sentences.append(f"{label}: {missed}{mean}.")
-        if results.compare == "full" and self.bars:
-            sentences.append(f"Diamonds: the paper's means and ranges, read from {self.bars_from}.")
-        return [*sentences, *base.emphasis_sentence(evidence, [results], "Framed"), base.data_sentence([results])]
-
-
-def arrivals(results: Results, label: str) -> Arrivals:
-    seeds = [list(clients.values()) for clients in epochs_to_target(results, label).values()]
-    reached = [[epoch for epoch in epochs if epoch is not None] for epochs in seeds]
-    means = [fmean(epochs) for epochs in reached if epochs]
-    return Arrivals(estimate(means) if means else None, sum(map(len, reached)), sum(map(len, seeds)))
-
-
-def _draw_arrivals(axes: Any, place: int, found: Arrivals, style: SeriesStyle) -> None:
-    epochs = found.epochs
-    if epochs is not None:
-        partial = {"hatch": PARTIAL_HATCH, "fill": False, "edgecolor": style.colour, "linewidth": 0.8}
-        draw_mean_bar(axes, place, 0.5, epochs, partial if found.reached < found.clients else bar_style(style))
-    if found.reached < found.clients or not found.clients:
-        text = f"{found.reached} of {found.clients}\nreach it" if found.clients else "diverged"
-        top = 0 if epochs is None else epochs.mean + (epochs.half_width or 0)
-        axes.annotate(text, (place, top), (0, 3), textcoords="offset points", ha="center", fontsize=6, color="0.3")

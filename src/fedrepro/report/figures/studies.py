@@ -1,15 +1,17 @@
-"""Figures drawn from the rows of a study: images of a matrix, points in a plane, and lines over one of its columns."""
+"""Figures drawn from the rows of a study: pictures of single runs, and lines over one of its columns."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat
 
 from fedrepro.core.errors import UserError
+from fedrepro.core.metrics import NO_CLASS
 from fedrepro.data import datasets
 from fedrepro.report.figures import base
 from fedrepro.report.figures._style import (
@@ -28,29 +30,34 @@ from fedrepro.report.statistics import ROUNDING, estimate, grouped
 from fedrepro.runs.reasons import MissingKind, MissingReason
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+MAPS, PLANE = "preferences", "tsne"  # studies of pictures
+COLUMNS = {  # that of the panels first
+    MAPS: ("block", "client", "unit", "class"),
+    PLANE: ("round", "x", "y", "class", "client", "accuracy"),
+}
 Row = dict[str, str]  # column -> value
-Rows = Mapping[str, list[Row]]  # by series
+Class = tuple[str, Any]  # name and colour
 
 
-class StudyFigure(base.Figure):
-    """A figure of a study: rows of the first seed of the series in `series` (empty: all), in a panel for each value of the
-    column `by`, or for the values in `only`. Only the last round is shown, unless `by` or a drawn column is the round."""
+class Pictures(base.Figure):
+    """Pictures of the first seed of the series in `series` (empty: all). `of` names the study. `preferences`: the class that
+    each unit of a network answers to most, after the last round, as an image of clients by units for each block; `tsne`:
+    activations as points in a plane, coloured by class, for each round. `only`: some of the blocks or rounds."""
 
     experiment: str
-    of: str  # the study
+    of: Literal["preferences", "tsne"]
     series: tuple[str, ...] = ()
-    by: str
     only: tuple[str | int, ...] = ()
+
+    @property
+    def alt_text(self) -> str:
+        return "a matrix as an image, coloured by category" if self.of == MAPS else "points in a plane, coloured by category"
 
     def sources(self, figures: Mapping[str, base.Figure]) -> list[str]:
         return [results_name(self.experiment, self.of)]
 
     def check(self, checker: ReferenceChecker) -> None:
         checker.check_study(self.experiment, self.of, self.series)
-
-    def columns(self) -> list[str]:
-        """Return the study's columns that are drawn."""
-        raise NotImplementedError
 
     def views(self, evidence: PaperData) -> list[ExperimentView]:
         return [ExperimentView(self.experiment, DisplayOptions(), evidence.study(self.experiment, self.of))]
@@ -60,183 +67,129 @@ class StudyFigure(base.Figure):
 
     @base.computed_once
     def data(self, evidence: PaperData) -> dict[str, list[Row]]:
-        """Return the rows that are shown of each series that has any. Raises UserError if a column is missing."""
-        results = self.first_results(evidence)
-        shown = {label: self._rows(results.rows_without_diverged(label)) for label in self.series or results.labels}
-        return {label: rows for label, rows in shown.items() if rows}
-
-    def _rows(self, rows: list[Row]) -> list[Row]:
-        for column in (*self.columns(), self.by):
-            check_column(self.title, column, rows)
-        values = [str(value) for value in self.only]
-        rows = [row for row in rows if row["seed"] == rows[0]["seed"] and (not values or row[self.by] in values)]
-        if "round" in (self.by, *self.columns()):
-            return rows
-        last = max((int(row["round"]) for row in rows if "round" in row), default=None)
-        return [row for row in rows if last is None or int(row["round"]) == last]
+        """Return the rows that are shown of each series that has any. The class that means none is empty."""
+        results, only = self.first_results(evidence), [str(value) for value in self.only]
+        shown: dict[str, list[Row]] = {}
+        for label in self.series or results.labels:
+            every = results.rows_without_diverged(label)
+            rows = [row for row in every if row["seed"] == every[0]["seed"] and (not only or row[COLUMNS[self.of][0]] in only)]
+            if self.of == MAPS:
+                last = max((int(row["round"]) for row in rows), default=0)
+                rows = [row | {"class": row["class"].replace(str(NO_CLASS), "")} for row in rows if int(row["round"]) == last]
+            if rows:
+                shown[label] = rows
+        return shown
 
     def grid(self, evidence: PaperData) -> list[list[base.FigurePanel]]:
-        """Return a row of panels for each series, with a panel for each value of `by`."""
+        """Return a row of panels for each series, with a panel for each block or round."""
         reason = self.missing_reason(evidence)
         data = {} if reason else self.data(evidence)
         if not data:
             return [[base.FigurePanel("", lambda axes: None, reason or MissingReason(MissingKind.NO_VALUES))]]
-        panels = {label: grouped((row[self.by], row) for row in rows) for label, rows in data.items()}
+        classes, draw = self._classes(evidence), _draw_map if self.of == MAPS else _draw_plane
+        letters = dict(zip(_values(data, "client"), itertools.cycle(LETTERS)))
         grid = []
-        for label, by_value in panels.items():
+        for label, every in data.items():
             row = []
-            for value in self.categories(data, self.by):
-                own = by_value.get(value, [])
-                title = self.panel_title(label if len(data) > 1 else "", value, own)
-                row.append(base.FigurePanel(title, partial(self.draw_panel, rows=own, data=data, evidence=evidence)))
+            for value in _values(data, COLUMNS[self.of][0]):
+                rows = [one for one in every if one[COLUMNS[self.of][0]] == value]
+                names = [self.name, label if len(data) > 1 else "", f"{COLUMNS[self.of][0]} {value}"]
+                share = f": accuracy {100 * float(rows[0]['accuracy']):.1f} %" if self.of == PLANE and rows else ""
+                title = ", ".join(filter(None, names)) + share
+                row.append(base.FigurePanel(title, partial(draw, rows=rows, classes=classes, letters=letters)))
             grid.append(row)
         return grid
 
-    def panel_title(self, label: str, value: str, rows: list[Row]) -> str:
-        return ", ".join(filter(None, [label, f"{self.by} {value}"]))
-
-    def draw_panel(self, axes: Any, rows: list[Row], data: Rows, evidence: PaperData) -> None:
-        """Draw the rows of a panel; `data`: those of all panels."""
-        raise NotImplementedError
-
-    def categories(self, data: Rows, column: str) -> list[str]:
-        """Return all values of a column, the same for every panel."""
-        return sort_categories({row[column] for rows in data.values() for row in rows} - {""})
-
-    def category_name(self, evidence: PaperData, column: str, value: str) -> str:
-        """Return a value of a column in words; a class has its name in the data set."""
+    def _classes(self, evidence: PaperData) -> dict[str, Class]:
+        """Return each class that occurs -> its name in the data set and its colour."""
+        values = _values(self.data(evidence), "class")
         configs = [series.get("config", {}) for series in self.first_results(evidence).note["series"].values()]
         choice = configs[0].get("dataset") if configs else None
-        names = datasets.classes(choice) if choice and column == "class" else ()
-        return names[int(value)] if value.isdecimal() and int(value) < len(names) else f"{column} {value}"
+        names = dict(enumerate(datasets.classes(choice) if choice else ()))
+        colours = category_colours(values)
+        return {value: (names.get(int(value), f"class {value}"), colours[value]) for value in values}
 
     def csv_rows(self, evidence: PaperData) -> list[list]:
-        columns = list(dict.fromkeys([self.by, *self.columns()]))
+        columns = COLUMNS[self.of]
         rows = [(label, row) for label, own in self.data(evidence).items() for row in own]
         return [["series", "seed", *columns], *([label, row["seed"], *(row[name] for name in columns)] for label, row in rows)]
 
     def explanations(self, evidence: PaperData) -> list[str]:
         data, results = self.data(evidence), self.first_results(evidence)
         seeds = {label: rows[0]["seed"] for label, rows in data.items()}
-        rounds = {row["round"] for rows in data.values() for row in rows if "round" in row}
+        rounds = {row["round"] for rows in data.values() for row in rows}
         seed = "; ".join(f"{label}: seed {seed}" for label, seed in seeds.items())
         if len(set(seeds.values())) == 1:
             seed = f"Seed {next(iter(seeds.values()))}"
         round = f", round {rounds.pop()}" if len(rounds) == 1 else ""
         sentences = [f"{seed}{round}."] if seeds else []
-        return [*sentences, *base.diverged_sentences(results), base.data_sentence([results])]
+        own = _map_sentences(data) if self.of == MAPS else [_letters_sentence(data)]
+        return [*own, *sentences, *base.diverged_sentences(results), base.data_sentence([results])]
 
 
-def check_column(title: str, column: str, rows: list[Row]) -> None:
-    """Raise UserError if the rows of a figure's study lack a column."""
-    if rows and column not in rows[0]:
-        raise UserError(f"{title}: no column '{column}' in the study: choose from {', '.join(rows[0])}")
+def _values(data: Mapping[str, list[Row]], column: str) -> list[str]:
+    """Return all values of a column, which every panel shows in the same way."""
+    return sort_categories({row[column] for rows in data.values() for row in rows} - {""})
 
 
-class Maps(StudyFigure):
-    """Images of a matrix of a study, such as layer by neuron, in which a cell's colour shows its category. `row`, `column`,
-    `value`: columns of the study; rows may differ in length. `none`: the value that means no category."""
+def _draw_map(axes: Any, rows: list[Row], classes: Mapping[str, Class], letters: Mapping[str, str]) -> None:
+    from matplotlib.colors import to_rgb
 
-    row: str
-    column: str
-    value: str
-    none: str | int = ""
-    alt_text: ClassVar = "a matrix as an image, coloured by category"
-    height: ClassVar = 2.6
-
-    def columns(self) -> list[str]:
-        return [self.row, self.column, self.value]
-
-    def _rows(self, rows: list[Row]) -> list[Row]:
-        """Return the rows of a series, with an empty value for no category."""
-        return [row | {self.value: ""} if row[self.value] == str(self.none) else row for row in super()._rows(rows)]
-
-    def panel_title(self, label: str, value: str, rows: list[Row]) -> str:
-        return super().panel_title(", ".join(filter(None, [self.name, label])), value, rows)
-
-    def draw_panel(self, axes: Any, rows: list[Row], data: Rows, evidence: PaperData) -> None:
-        from matplotlib.colors import to_rgb
-
-        lines = list(dict.fromkeys(row[self.row] for row in rows))
-        places = {value: place for place, value in enumerate(sort_categories({row[self.column] for row in rows}))}
-        colours = category_colours(self.categories(data, self.value))
-        image = [[(1.0, 1.0, 1.0)] * len(places) for _ in lines]
-        for row in rows:
-            if row[self.value] != "":
-                image[lines.index(row[self.row])][places[row[self.column]]] = to_rgb(colours[row[self.value]])
-        axes.imshow(image, aspect="auto", interpolation="nearest")
-        if any(row[self.value] == "" for row in rows):
-            axes.scatter([], [], marker="s", s=16, color="white", edgecolor="0.6", linewidths=0.5, label=f"no {self.value}")
-        for value, colour in colours.items():
-            name = self.category_name(evidence, self.value, value)
-            axes.scatter([], [], marker="s", s=16, color=to_rgb(colour), label=name)
-        axes.set(xlabel=self.column, ylabel=self.row)
-        axes.set_yticks(range(len(lines)), lines)
-        axes.locator_params(axis="x", integer=True)
-
-    def explanations(self, evidence: PaperData) -> list[str]:
-        """Return sentences also on how many columns have the same value in all rows, panel by panel."""
-        no_value = f", or no {self.value}" if self.none != "" else ""
-        sentences = [f"White: no {self.column} of that number{no_value}."]
-        same = f"{self.column}s with the same {self.value} in all {self.row}s, of those with a {self.value} in all"
-        for label, rows in self.data(evidence).items():
-            panels = grouped((row[self.by], row) for row in rows)
-            shares = [f"{value} {_format_agreement(*agreement(panels[value], self))}" for value in sort_categories({*panels})]
-            sentences.append(f"{label}: {same}: {', '.join(shares)}.")
-        return [*sentences, *super().explanations(evidence)]
+    lines = list(dict.fromkeys(row["client"] for row in rows))
+    places = {value: place for place, value in enumerate(sort_categories({row["unit"] for row in rows}))}
+    image = [[(1.0, 1.0, 1.0)] * len(places) for _ in lines]
+    for row in rows:
+        if row["class"] != "":
+            image[lines.index(row["client"])][places[row["unit"]]] = to_rgb(classes[row["class"]][1])
+    axes.imshow(image, aspect="auto", interpolation="nearest")
+    if any(row["class"] == "" for row in rows):
+        axes.scatter([], [], marker="s", s=16, color="white", edgecolor="0.6", linewidths=0.5, label="no class")
+    for name, colour in classes.values():
+        axes.scatter([], [], marker="s", s=16, color=to_rgb(colour), label=name)
+    axes.set(xlabel="unit", ylabel="client")
+    axes.set_yticks(range(len(lines)), lines)
+    axes.locator_params(axis="x", integer=True)
 
 
-def agreement(rows: list[Row], figure: Maps) -> tuple[int, int, int]:
-    """Return the numbers of columns with one value in all rows, of columns with a value in all rows, and of all columns."""
-    columns = grouped((row[figure.column], row[figure.value]) for row in rows)
-    full = [values for values in columns.values() if "" not in values]
-    return sum(len(set(values)) == 1 for values in full), len(full), len(columns)
+def _draw_plane(axes: Any, rows: list[Row], classes: Mapping[str, Class], letters: Mapping[str, str]) -> None:
+    for value, (name, colour) in classes.items():
+        axes.scatter([], [], s=12, color=colour, label=name)
+        for client, letter in letters.items():
+            points = [row for row in rows if row["class"] == value and row["client"] == client]
+            x, y = ([float(row[column]) for row in points] for column in ("x", "y"))
+            axes.scatter(x, y, s=16, color=colour, marker=rf"$\mathrm{{{letter}}}$", linewidths=0)
+    names = [f"{letter} = client {client}" for client, letter in letters.items()]
+    label = f"{names[0]} ... {names[-1]}"
+    axes.scatter([], [], s=16, color="0.3", marker=rf"$\mathrm{{{LETTERS[0]}}}$", linewidths=0, label=label)
+    axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
+
+
+def _letters_sentence(data: Mapping[str, list[Row]]) -> str:
+    letters = zip(itertools.cycle(LETTERS), _values(data, "client"))
+    return f"Letters: client ({', '.join(map(' '.join, letters))})."
+
+
+def _map_sentences(data: Mapping[str, list[Row]]) -> list[str]:
+    """Return sentences on the colours, and for each series and block on how many units have the same class at all clients."""
+    sentences = ["White: no unit of that number, or no class."]
+    for label, rows in data.items():
+        panels = grouped((row["block"], row) for row in rows)
+        shares = [f"{value} {_format_agreement(*agreement(panels[value]))}" for value in sort_categories({*panels})]
+        same = "units with the same class in all clients, of those with a class in all"
+        sentences.append(f"{label}: {same}: {', '.join(shares)}.")
+    return sentences
+
+
+def agreement(rows: list[Row]) -> tuple[int, int, int]:
+    """Return the numbers of units with one class at all clients, of units with a class at all clients, and of all units."""
+    units = grouped((row["unit"], row["class"]) for row in rows)
+    full = [values for values in units.values() if "" not in values]
+    return sum(len(set(values)) == 1 for values in full), len(full), len(units)
 
 
 def _format_agreement(same: int, full: int, total: int) -> str:
     share = f"{100 * same / full:.0f} %; " if full else ""
     return f"{same} of {full} ({share}{total} in total)"
-
-
-class Scatter(StudyFigure):
-    """Points of a study, such as features in two dimensions. `x`, `y`, `colour`, `letter`: columns of the study; axes have no
-    numbers. `note`: a column of shares, 0..1, with one value per panel, shown in the panel's title."""
-
-    x: str
-    y: str
-    colour: str
-    letter: str
-    note: str | None = None
-    alt_text: ClassVar = "points in a plane, coloured by category"
-    height: ClassVar = 3.0
-
-    def columns(self) -> list[str]:
-        return [self.x, self.y, self.colour, self.letter, *filter(None, [self.note])]
-
-    def panel_title(self, label: str, value: str, rows: list[Row]) -> str:
-        share = f": {self.note} {100 * float(rows[0][self.note]):.1f} %" if self.note and rows else ""
-        return super().panel_title(label, value, rows) + share
-
-    def draw_panel(self, axes: Any, rows: list[Row], data: Rows, evidence: PaperData) -> None:
-        letters = self._letters(data)
-        for value, colour in category_colours(self.categories(data, self.colour)).items():
-            axes.scatter([], [], s=12, color=colour, label=self.category_name(evidence, self.colour, value))
-            for category, letter in letters.items():
-                points = [row for row in rows if row[self.colour] == value and row[self.letter] == category]
-                x, y = ([float(row[column]) for row in points] for column in (self.x, self.y))
-                axes.scatter(x, y, s=16, color=colour, marker=rf"$\mathrm{{{letter}}}$", linewidths=0)
-        names = [f"{letter} = {self.letter} {value}" for value, letter in letters.items()]
-        marker, label = rf"$\mathrm{{{LETTERS[0]}}}$", f"{names[0]} ... {names[-1]}"
-        axes.scatter([], [], s=16, color="0.3", marker=marker, linewidths=0, label=label)
-        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
-
-    def _letters(self, data: Rows) -> dict[str, str]:
-        """Return the letter of each value of the letter column."""
-        return {value: LETTERS[place % len(LETTERS)] for place, value in enumerate(self.categories(data, self.letter))}
-
-    def explanations(self, evidence: PaperData) -> list[str]:
-        letters = ", ".join(f"{letter} {value}" for value, letter in self._letters(self.data(evidence)).items())
-        return [f"Letters: {self.letter} ({letters}).", *super().explanations(evidence)]
 
 
 @dataclass(frozen=True)
@@ -280,8 +233,8 @@ class Lines(base.Figure):
         for view in self.available(evidence):
             for label in view.results.labels:
                 rows = view.results.rows_without_diverged(label)
-                for column in (self.x, self.y):
-                    check_column(self.title, column, rows)
+                if absent := [column for column in (self.x, self.y) if rows and column not in rows[0]]:
+                    raise UserError(f"{self.title}: no column '{absent[0]}' in the study: choose from {', '.join(rows[0])}")
                 numbers = grouped((row[self.x], row) for row in rows if row[self.y] != "")
                 means = {x: self._means(own) for x, own in numbers.items()}
                 lines += [StudyLine(view, label, [row[self.y] for row in rows], means)] if rows else []
