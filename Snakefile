@@ -52,7 +52,7 @@ localrules:
     prepare,
     page,
     pdf,
-    notebook,
+    notebooks,
 
 
 include: "workflow/rules/common.smk"
@@ -67,7 +67,7 @@ rule all:
     input:
         f"{reports.folder}/index.html",
         [f"{reports.folder}/report.pdf"] if pdf.is_available() else [],
-        reports.notebooks,
+        list(reports.notebooks),
 
 
 onstart:

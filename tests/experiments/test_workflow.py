@@ -226,9 +226,9 @@ def test_snakemakes_own_report_shows_pictures_and_tables():
 
 
 def test_a_notebook_of_the_first_figure_that_was_run():
-    assert made().reports.notebooks == [Path("reports/quick/notebooks/p_f1.ipynb")]
+    assert made().reports.notebooks == {Path("reports/quick/notebooks/p_f1.ipynb"): ("p", "f1")}
     alone = made(scales={"quick": {"experiments": {"p": {"two": {}}}}})
-    assert alone.reports.notebooks == [Path("reports/quick/notebooks/p_f2.ipynb")]
+    assert alone.reports.notebooks == {Path("reports/quick/notebooks/p_f2.ipynb"): ("p", "f2")}
 
 
 def test_studies_are_jobs_of_their_own_that_wait_for_their_runs():

@@ -261,7 +261,10 @@ def settings():
 def test_a_written_notebook_runs_where_it_lies(copy):
     path = notebook.write("fig4d_precision", settings())
     assert path == Path(f"reports/{SCALE}/notebooks/{PAPER}_fig4d_precision.ipynb")
-    notebook.execute(nbformat.read(path, as_version=4), path)
+    leak = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("'curves' in globals()")])
+    notebook.execute({path: nbformat.read(path, as_version=4), path.with_name("second.ipynb"): leak})
+    (second,) = nbformat.read(path.with_name("second.ipynb"), as_version=4).cells
+    assert second.outputs[0].data["text/plain"] == "False" and second.execution_count == 1
     cells = nbformat.read(path, as_version=4).cells
     shown = [output for cell in cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in shown) == 2

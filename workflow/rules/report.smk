@@ -34,19 +34,19 @@ rule pdf:
         "../scripts/pdf.py"
 
 
-rule notebook:
+rule notebooks:
     input:
-        lambda wildcards: reports.files(wildcards.paper),
+        [reports.files(paper) for paper, _ in reports.notebooks.values()],
     output:
-        update(f"{reports.folder}/notebooks/{{paper}}_{{figure}}.ipynb"),  # a notebook that a user has changed stays as it is
+        [update(path) for path in reports.notebooks],  # a notebook that a user has changed stays as it is
     log:
-        f"logs/{work.params.scale}/notebook/{{paper}}_{{figure}}.log",
+        f"logs/{work.params.scale}/notebooks.log",
     params:
-        spec=lambda wildcards: work.papers[wildcards.paper],
+        shown={path.stem: (work.papers[paper], paper, figure) for path, (paper, figure) in reports.notebooks.items()},
         scale=work.params.scale,
         code=reports.code,
     script:
-        "../scripts/notebook.py"
+        "../scripts/notebooks.py"
 
 
 # the handler `onsuccess` copies, at the end of any command; without output, this job is always one that ends

@@ -137,10 +137,10 @@ class Reports:
         return {paper: {name: item.unfinished for name, item in group.items()} for paper, group in self.plan.items()}
 
     @property
-    def notebooks(self) -> list[Path]:
-        """The notebook of the first figure that each paper shows; `fedrepro notebook` writes any other."""
-        notebooks: list[Path] = []
+    def notebooks(self) -> dict[Path, tuple[str, str]]:
+        """The notebook of the first figure that each paper shows, with both names; `fedrepro notebook` writes any other."""
+        notebooks: dict[Path, tuple[str, str]] = {}
         for paper in self.params.default_papers:
             figures = [key for key in self.shown[paper] if key in self.papers[paper].figures]
-            notebooks += [self.folder / "notebooks" / f"{paper}_{key}.ipynb" for key in figures[:1]]
+            notebooks |= {self.folder / "notebooks" / f"{paper}_{key}.ipynb": (paper, key) for key in figures[:1]}
         return notebooks

@@ -1,5 +1,6 @@
 """Jupyter notebooks for figures: the runs and curves behind a figure, and the figure, as a start for own analyses."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import nbformat
@@ -91,15 +92,25 @@ def _cells_digest(cells: list) -> str:
     return value_digest([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
-def execute(notebook: nbformat.NotebookNode, out: Path) -> None:
-    """Run all cells in the folder of `out` and save the notebook there, unless the user has changed it meanwhile. Raise
-    CellExecutionError if a cell fails."""
-    out.parent.mkdir(parents=True, exist_ok=True)
+def execute(notebooks: Mapping[Path, nbformat.NotebookNode]) -> None:
+    """Run the cells of notebooks in their folder, and save each at its path, unless the user has changed it meanwhile.
+
+    One kernel, emptied before each, runs all, since importing the libraries takes longer than drawing. Raise CellExecutionError
+    if a cell fails.
+    """
+    folder = next(iter(notebooks)).parent
+    folder.mkdir(parents=True, exist_ok=True)
     quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
-    where = {"metadata": {"path": str(out.parent)}}
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where, **quiet).execute()
-    if not has_user_changes(out):
-        _save(notebook, out)
+    where = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(new_notebook(), timeout=300, kernel_name="python3", resources=where, **quiet)
+    with client.setup_kernel():
+        for out, notebook in notebooks.items():
+            client.nb = new_notebook(cells=[new_code_cell("get_ipython().reset()")])
+            client.execute_cell(client.nb.cells[0], 0, store_history=False)
+            client.nb = notebook
+            client.execute(cleanup_kc=False)
+            if not has_user_changes(out):
+                _save(notebook, out)
 
 
 def _save(notebook: nbformat.NotebookNode, path: Path) -> None:
