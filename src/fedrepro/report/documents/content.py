@@ -194,7 +194,9 @@ class PaperContent:
         else:
             text = f"{one.claim}: here {one.interval.rpartition('; ')[2]}{seeds}"
         rest = f". All {len(claims)} claims: {format_counts(tally(claims))}" if len(claims) > 1 else ""
-        return f"{text}: {one.words}{rest}."
+        panel = display_name(self.spec, one.artifact)
+        where = "" if panel == display_name(self.spec, self._places[one.artifact]) else f"{panel}: "
+        return f"{where}{text}: {one.words}{rest}."
 
     def _claims_at(self, key: str) -> list[Record]:
         return [record for record in self.records if self._places.get(record.artifact) == key]

@@ -192,7 +192,7 @@ class Curves(base.Figure, ExperimentRef):
         if shown:
             low, high = unit * shown[0], unit * (shown[1] + 0.01 * (shown[1] - shown[0]))  # room for a line at the top
             framed = axes
-            if axes.get_subplotspec().get_gridspec().ncols == 1:  # the whole is readable, and the frame stands in it
+            if axes.get_subplotspec().get_gridspec().ncols <= 2:  # the whole is readable, and the frame stands in it
                 framed = axes.inset_axes(INSET)
                 self._draw_lines(framed, evidence, data)
                 framed.tick_params(labelsize=5, length=1.5, pad=1)
