@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fedrepro.core.errors import UserError
+from fedrepro.report.artifacts import COLUMN_SHARES
 from fedrepro.report.inputs import gathered
 from fedrepro.report.inputs.gathered import Results
 from fedrepro.report.numbers import Number, mean_cell
@@ -164,3 +165,15 @@ def test_any_text_compiles(tmp_path):
     text = " ".join(escape(character) + "x" for character in every)
     log = compiled(tmp_path, rf"\documentclass{{article}}\begin{{document}}\sloppy {text}\end{{document}}")
     assert "Missing character" not in log
+
+
+@needs_latex
+def test_nothing_is_wider_than_a_narrow_page(tmp_path):
+    """An article of one column is narrower than the page for which tables are laid out."""
+    wide = Grid.from_rows([{"Series": "x", **{f"Column {i}": Number(10.0, 2, 1.0, 3) for i in range(6)}}])
+    words = ("a claim", "Reported", "+12.3 points", "contradicted", "why")
+    rows = _latex.long_table(words, [words], COLUMN_SHARES, "c", "l", "s")
+    text = (
+        "\\usepackage{array,booktabs,longtable,siunitx,xcolor}\\begin{document}" + _latex.table(wide, "c", "n", "k", "s") + rows
+    )
+    assert "Overfull" not in compiled(tmp_path, rf"\documentclass{{article}}{text}\end{{document}}")

@@ -13,6 +13,7 @@ from fedrepro.report import artifacts
 from fedrepro.report import paper as spec
 from fedrepro.report.documents import build as page
 from fedrepro.report.documents import pdf as typeset
+from fedrepro.report.documents.content import PaperContent
 from fedrepro.report.figures import _layout, curves
 from fedrepro.report.inputs.gathered import Results, load
 from fedrepro.report.inputs.panel import PaperData
@@ -486,3 +487,15 @@ def test_damaged_gathered_results_are_one_message(text, tmp_path):
     if text != "[]":
         with pytest.raises(UserError, match=r"verdicts\.json: damaged"):
             summary.read_verdicts(tmp_path)
+
+
+def test_the_finding_of_a_combined_figure_names_the_panel(tmp_path):
+    figures = {"fig1": {"title": "All", "kind": "panels", "rows": [["fig1a", "fig1b"]]}}
+    figures |= {key: {"title": key, "experiment": "first"} for key in ("fig1a", "fig1b")}
+    claims = {"saves": PAPER["claims"]["saves"] | {"artifact": "fig1a"}}
+    given, folder = read(tmp_path, PAPER | {"figures": figures, "claims": claims}), tmp_path / "paper" / "p"
+    store(FIRST, folder / "data", "first")
+    store(SECOND, folder / "data", "second")
+    artifacts.write_artifacts(given, ["fig1", "verdicts"], folder)
+    [finding] = [entry.finding for entry in PaperContent("p", given, folder).figures if entry.key == "fig1"]
+    assert finding.startswith("Fig. 1a: FedMMD saves 50 % <of all>: here ")

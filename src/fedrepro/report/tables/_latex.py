@@ -57,10 +57,11 @@ def table(grid: Grid, caption: str, notes: str, label: str, source: str) -> str:
     if grid.rows:
         lines += [SETUP, rf"\setlength{{\tabcolsep}}{{{SEPARATION / 2:g}pt}}"]
         for columns in parts:
-            lines += [_tabular(shape, columns, qualifiers), r"\par\smallskip"]
+            # a table for the width of a page stands out on both sides of a narrower column, where margins have room
+            lines += [rf"\makebox[\linewidth][c]{{{_tabular(shape, columns, qualifiers)}}}", r"\par\smallskip"]
     if footnotes:
-        lines.append(rf"\parbox{{\linewidth}}{{\scriptsize {footnotes}}}\par")
-    lines.append(rf"\ifdefined\{BARE}\else\parbox{{\linewidth}}{{\scriptsize {escape(notes)}}}\fi")
+        lines.append(rf"\parbox{{\linewidth}}{{\raggedright\scriptsize {footnotes}}}\par")
+    lines.append(rf"\ifdefined\{BARE}\else\parbox{{\linewidth}}{{\raggedright\scriptsize {escape(notes)}}}\fi")
     return "\n".join([*lines, rf"\end{{{environment}}}"]) + "\n"
 
 
@@ -236,12 +237,13 @@ def long_table(
     the line width."""
     import pandas as pd
 
-    formats = "".join(rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for share in shares)
+    widths = [rf"\dimexpr {share / sum(shares):.3f}\linewidth-2\tabcolsep" for share in shares]
+    formats = "".join(rf">{{\raggedright\arraybackslash}}p{{{width}}}" for width in widths)
     frame = pd.DataFrame([[escape(cell) for cell in row] for row in rows], columns=[escape(name) for name in columns])
     head = f"% {source}\n% Needs the packages array, booktabs and longtable.\n{ONE_COLUMN}"
     style, caption = frame.style.hide(axis="index"), escape(caption)
     text = style.to_latex(hrules=True, caption=caption, label=label, column_format=formats, environment="longtable")
-    return f"{head}{text}\\fedreproend\n"
+    return f"{head}{{\\footnotesize\\setlength{{\\tabcolsep}}{{2pt}}\n{text}}}\\fedreproend\n"
 
 
 def escape(text: str) -> str:
