@@ -119,7 +119,7 @@ def test_order_of_clients_does_not_matter(name):
     assert_close(server, other, 1e-13)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", ["fedavg", "fedma"])
 def test_same_seed_agrees_and_two_seeds_differ(name):
     one, again, other = (advance(federation(config(algorithm={"name": name}, seed=seed)), 2)[0] for seed in (1, 1, 2))
     assert_same(one.weights, again.weights)

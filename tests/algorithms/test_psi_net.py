@@ -12,7 +12,6 @@ from fedrepro.config.types import Choice
 from fedrepro.core import rng
 from fedrepro.core.errors import UserError
 from fedrepro.models import Block, Conv, Dense, Depthwise, Head, Outputs, tasks
-from fedrepro.training.executors import EXECUTORS
 from fedrepro.training.round import RoundExecution
 from support.federation import advance, assert_close, config, federation, images, local, receive
 from support.networks import COLOUR, assembled, build
@@ -225,7 +224,7 @@ def test_statistics_of_a_group_are_averaged_over_who_holds_it():
     {"name": "vgg9", "width": 0.05, "norm": "batch", "dropout": 0, "map_dropout": 0},  # see below
     {"name": "mobilenet", "width": 0.1},
 ], ids=lambda model: model["name"])  # fmt: skip
-def test_networks_with_batch_normalisation_in_groups_in_every_executor(model):
+def test_networks_with_batch_normalisation_in_groups(model):
     """As all experiments have them: batch normalisation in shared layers, group normalisation in the others. Where dropout
     takes the whole slice that a group of one channel sees, the group puts out a constant, which normalised is 0 but for
     rounding, and that decides on which side of ReLU's kink it lies: so none here."""
@@ -237,9 +236,8 @@ def test_networks_with_batch_normalisation_in_groups_in_every_executor(model):
         **CLASSES | {"rounds": 1, "batch_size": 6, "lr": 0.01, "local_epochs": 1},
     )
     data = images(60, 20, (3, 32, 32))
-    one, *others = (advance(federation(settings, data, executor))[0].weights for executor in EXECUTORS)
-    for other in others:
-        assert_close(one, other, 1e-10)
+    one, other = (advance(federation(settings, data, executor))[0].weights for executor in ("stacked", "plain"))
+    assert_close(one, other, 1e-10)
 
 
 # The paper's set-ups

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from support.federation import ALGORITHMS, advance, config, federation, images
+from support.federation import ALGORITHMS
 from support.own_steps import own_checks
 from support.server_steps import CLASSES, CLIENTS, SHARE, SHARES, averaged, check_server, shared, weighted
 
@@ -178,12 +178,3 @@ def test_every_method_has_a_server_by_hand():
 )
 def test_two_rounds_of_the_server_by_hand(name, options, by_hand):
     check_server(name, options, by_hand)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_five_rounds_lower_the_loss(name):
-    """Of classes that can be separated: a step in a wrong direction ends with a higher loss."""
-    settings = {"model": {"width": 0.2}, "pixel_scaling": "standardised", "rounds": 5, "local_epochs": 3, "batch_size": 10}
-    run = config(algorithm={"name": name}, precision="float32", **settings)
-    _, rows = advance(federation(run, images(train=120, classes=4)))
-    assert rows[5]["test_loss"] < 0.9 * rows[0]["test_loss"]

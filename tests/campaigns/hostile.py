@@ -84,7 +84,7 @@ PARAMS = {key: value for key, value in SETTINGS.items() if key != "papers"} | {
     "papers": ["p"],
 }
 SCALES = {"quick": {"first": {"nesterov": False}, "second": {"studies": {}}}, "other": {"first": {}}}
-FIGURES = {name: kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "epochs", "heights")}
+FIGURES = {name: kinds.FIGURES[name] for name in ("alone", "other", "absent", "grid", "beta", "heights")}
 ARTIFACTS = {
     "title": "p",
     "reference": "r",

@@ -2,8 +2,6 @@
 
 import csv
 import statistics
-import subprocess
-import sys
 
 import pytest
 
@@ -143,8 +141,3 @@ def test_two_methods_are_compared_by_seed(tmp_path, monkeypatch, capsys):
         f"curves.{end}" for end in ("csv", "pdf", "png", "svg")
     }
     assert (tmp_path / "mlflow.db").exists()
-
-
-def test_a_start_imports_little_before_it_heeds_ctrl_c():
-    code = "import sys, fedrepro.cli.main; sys.exit('shtab' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -90,7 +90,9 @@ def test_the_command_line_says_what_is_requested(requested, names):
 
 @pytest.mark.parametrize(("words", "targets", "runs_jobs"), [
     ("--cores all f1 --config data_mirror=/some/folder scale=x", {"f1"}, True), ("-c 2", set(), True),
-    ("-j 2 p --summary", {"p"}, False), ("-n --cores 1 data/x.npz f2", {"data/x.npz", "f2"}, False),
+    ("-j 2 p --summary", {"p"}, False),
+    ("f1 --dag", {"f1"}, False), ("--unlock", set(), False),
+    ("-n --cores 1 data/x.npz f2", {"data/x.npz", "f2"}, False),
     ("f1 -c1 --rerun-triggers mtime params", {"f1"}, True),
 ])  # fmt: skip
 def test_snakemake_says_which_words_are_targets(words, targets, runs_jobs):

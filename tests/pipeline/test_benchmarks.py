@@ -10,7 +10,7 @@ from support.checkout import ROOT
 sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the installed package
 
 from benchmarks import __main__ as command
-from benchmarks import processes, summary, table, workloads
+from benchmarks import summary, table, workloads
 from benchmarks.clock import Clock
 from benchmarks.contenders import common
 from fedrepro.config.inheritance import merge
@@ -86,12 +86,6 @@ def test_cohort_is_the_engines(data):
     chosen = task("ours", data)
     federation = Federation(chosen.config, *common.load_partitioned(chosen.config, data), pick_device("cpu"))
     assert all(common.cohort(chosen, round) == federation.cohort(round) for round in range(1, 6))
-
-
-def test_two_processes_start_together_and_are_watched(data):
-    measured = processes.measure([task("loader", data), task("loader", data)], sys.executable)
-    assert [len(run["seconds"]) for run in measured["results"]] == [ROUNDS - 1] * 2
-    assert measured["peak_bytes"] > 2**20
 
 
 WHEN = {"date": "2026-01-01", "commit": "abc"}

@@ -3,6 +3,8 @@ ours needs one that needs it, and no tests need other tests."""
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -67,6 +69,24 @@ def _is_below(imported: str, importer: str, floors: dict[str, int]) -> bool:
     """Whether a module may import another: of its own room or of a lower floor; the package itself is the top."""
     room, other = (name.split(".")[1] if name.startswith("fedrepro.") else "" for name in (importer, imported))
     return room in ("", other) or (other != "" and floors[other] < floors[room])
+
+
+IMPORTS = """
+import sys
+import fedrepro.cli.main
+assert "shtab" not in sys.modules  # before Ctrl-C is heeded
+from fedrepro.report import artifacts, paper
+for room in ("figures", "tables", "quantities"):
+    for kind in paper.registry.names(f"report.{room}"):
+        paper.registry.find(f"report.{room}", kind)
+assert not {"torch", "matplotlib", "pandas", "seaborn"} & set(sys.modules)
+from fedrepro import results
+assert "torch" not in sys.modules
+"""
+
+
+def test_commands_and_planning_import_little():
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
 
 
 def test_what_tests_share_lies_in_support():

@@ -1,8 +1,5 @@
 """Settings as tables: shared by all series, differing between them, changed by a scale."""
 
-import subprocess
-import sys
-
 from fedrepro.config.params import read_params
 from fedrepro.report import paper as spec
 from fedrepro.report.inputs.gathered import changed_settings, collect_settings, flatten_settings
@@ -42,10 +39,3 @@ def test_a_paper_knows_what_the_active_scale_changes():
     assert usual == flatten_settings(params.paper_settings["fedmmd"].experiments["fig4a"])["rounds"]
     assert here == flatten_settings(params.overlay("fedmmd", "fig4a", "small"))["rounds"]
     assert full.scale_changes("fig4a") == []
-
-
-def test_it_imports_no_heavy_modules():
-    code = (
-        "import sys; from fedrepro.report.inputs import gathered; print({'torch', 'matplotlib', 'pandas'} & set(sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -78,16 +77,6 @@ def test_the_row_of_improvements_by_hand():
     assert build(asked, a=nothing, b=nothing) == []
 
 
-def test_notes_say_what_was_run_of_each_panel():
-    sizes = {("a", "small"): "20 of 500 rounds, 3,000 images", ("b", "small"): "9 of 60 rounds"}
-    small = own(made(SERIES, "direction"))
-    found = replace(evidence(a=small, b=small), sizes=sizes)
-    assert ENDS.notes(found).endswith("Scale small: 20 of 500 rounds, 3,000 images (a); 9 of 60 rounds (b).")
-    assert ENDS.notes(replace(evidence(a=A, b=B), sizes=sizes)).endswith("Scale paper.")  # at its settings
-    assert found.as_run("a", "CIFAR-10, 500 rounds") == "CIFAR-10, 20 of 500 rounds"
-    assert (found.as_run("a", "1500 rounds"), found.as_run("b", "500 rounds")) == ("1500 rounds", "500 rounds")
-
-
 def test_a_table_measures_the_rounds_of_its_claims():
     small = own(made({"FedAvg": {0: [0.1, 0.2, 0.6, 0.8]}}, "direction"))
     asked = table(kind="convergence", panels=["a"], last=3, last_at={"small": 1})
@@ -124,31 +113,6 @@ def test_the_untrained_model_is_never_part_of_the_end():
     asked = table(kind="convergence", panels=["b"], last=9)
     assert build(asked, b=B)[0]["b (%)"] == "80.00"  # two rounds of nine
     assert "b has only 2 rounds, all of which count." in asked.description(evidence(b=B))
-
-
-def test_notes_name_runs_of_different_lengths():
-    mixed = own(made({"FedAvg": {0: [0.1, 0.5, 0.7]}, "conv": {0: [0.1, 0.5, 0.8, 0.9, 0.9]}}))
-    text = table(kind="convergence", panels=["a"], last=3).description(evidence(a=mixed))
-    assert "a, FedAvg has only 2 rounds, all of which count." in text and "a, conv" not in text
-    shorter = made({"FedAvg": {0: [0.1, 0.5, 0.7], 1: [0.1, 0.5, 0.7, 0.9, 0.9]}})  # it takes one of the seeds
-    text = table(kind="convergence", panels=["b"], last=3).description(evidence(b=shorter))
-    assert "b has only 2 rounds, all of which count." in text
-
-
-def test_caption_and_notes_of_a_table():
-    found = evidence(a=A, b=B)
-    assert ENDS.caption(found) == "Ends. n = 1 seed (FedAvg of a: 2; conv of a: 2); ± is half of the 95 % interval of the mean."
-    assert ENDS.notes(found) == (
-        "Mean of the last 2 rounds: the participants' mean own-test accuracy after local training (a), test accuracy (b). "
-        "In grey, the paper's values. "
-        "a, multi: seed 1 diverged at round 2. "
-        "Data: MNIST (official release). Scale paper."
-    )
-    asked = table(title="Which one?", kind="convergence", panels=["b"], last=1)
-    assert asked.caption(evidence(b=B)) == "Which one? n = 1 seed, so without intervals."
-    assert asked.notes(evidence(b=B)).startswith("Mean of the last round: test accuracy. Data: ")
-    seldom = evidence(b=made({"FedAvg": {0: [0.1, 0.7, 0.9]}}, evaluate_every=5))
-    assert "test accuracy. Tested every 5 rounds. Data: " in asked.notes(seldom)
 
 
 def test_a_panel_has_its_name_in_the_paper():
@@ -233,30 +197,6 @@ def test_a_table_without_targets_takes_the_experiments():
     assert "No target at this scale: a." in asked.notes(evidence(a=own(made(one, "none"))))
     plain = table(kind="rounds_to_target", panels=["a"], baseline="FedAvg")
     assert [(row["Target (%)"], row["Rounds"]) for row in build(plain, a=own(made(one)))] == [("90", "3")]
-
-
-def test_notes_on_rounds():
-    text = table(**ROUNDS, reported=TABLE2).notes(evidence(a=own(made(SERIES))))
-    assert text.startswith("Rounds: the first round in which the participants' mean own-test accuracy after local training ")
-    assert "Saved: 1 \N{MINUS SIGN} rounds / rounds of FedAvg, seed by seed. In grey, the paper's rounds, as printed. " in text
-    smooth = table(kind="rounds_to_target", panels=["b"], baseline="FedAvg", smooth=5)
-    found = evidence(b=made({"FedAvg": {0: [0.1, 0.2]}}, "none"))
-    text = smooth.notes(found)
-    assert "test accuracy reaches the target, or in which its mean over the last 5 measured rounds does (mean of 5)." in text
-    assert "paper's rounds" not in text and text.endswith("Scale quick.")
-    assert smooth.description(found) == f"n = 1 seed, so without intervals. {text}"
-
-
-@pytest.mark.parametrize(("measure", "late"), [
-    ("initial_accuracy", True), ("initial_accuracy_all", True), (OWN, False), ("test_accuracy", False),
-])  # fmt: skip
-def test_what_clients_receive_is_of_the_round_before(measure, late):
-    found = made({"FedAvg": {0: [0.1, 0.5]}}, clients_per_round=2)
-    found = Results(found.note, [row | {measure: row["test_accuracy"]} for row in found.rows])
-    panels = [{"experiment": "b", "measure": measure, "target": {"paper": 0.4}}]
-    for kind in ("rounds_to_target", "communication"):
-        text = table(kind=kind, panels=panels, baseline="FedAvg").notes(evidence(b=found))
-        assert ("The model received in round r has been trained for r - 1 rounds" in text) == late, kind
 
 
 # ---- bytes

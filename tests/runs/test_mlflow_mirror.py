@@ -1,23 +1,20 @@
 """The MLflow mirror: what arrives there, that it arrives once, and that a store out of reach harms nothing."""
 
-import contextlib
 import functools
 import logging
 import math
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import sys
+import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from werkzeug import serving
 
 from fedrepro.config.params import RunConfig
 from fedrepro.core.files import is_locked
@@ -256,25 +253,16 @@ def test_git_ignores_the_database_and_what_it_leaves_while_it_is_open(ending, tm
 
 @pytest.fixture
 def server(tmp_path) -> Iterator[str]:
-    """The address of a running MLflow server."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{tmp_path}/server.db", "--artifacts-destination", str(tmp_path / "files")]
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
-    try:
-        for _ in range(240):
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
-                break
-            if process.poll() is not None:
-                pytest.skip(f"the server does not start: {(tmp_path / 'server.log').read_text()[-300:]}")
-            time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """The address of MLflow's server, which answers in a thread of this process."""
+    from mlflow.server import app, handlers
+
+    handlers.initialize_backend_stores(f"sqlite:///{tmp_path}/server.db", default_artifact_root=str(tmp_path / "files"))
+    running = serving.make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.port}"
+    running.shutdown()
+    thread.join()
 
 
 def test_a_server_gets_the_same_as_a_database(store, server):

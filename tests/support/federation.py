@@ -25,6 +25,8 @@ from fedrepro.training.round import RoundExecution, run_round
 from fedrepro.training.run import Limits
 
 ALGORITHMS = registry.names("algorithms")
+# of all kinds of state on clients and server; every method is stopped and continued in test_run.py
+STATEFUL = ("fedavg", "fedbn", "fedcl", "fedcurv", "feddyn", "fedfusion", "fedma", "moon", "psi_net", "scaffold")
 RECORDINGS: dict[str, dict] = defaultdict(dict)
 PLAIN = {
     "dataset": "digits",  # in name: the tests bring images of their own

@@ -133,9 +133,9 @@ def test_weighting():
     assert any(not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights)
 
 
-@pytest.mark.parametrize("name", registry.names("algorithms"))
+@pytest.mark.parametrize("name", ["fedavg", "fedma", "fedopt", "scaffold"])
 def test_divergence_keeps_the_last_good_weights(name):
-    """With every method, a run ends and is marked as diverged if weights are not finite."""
+    """Whoever makes the new weights, a run ends and is marked as diverged if weights are not finite."""
     fed = federation(config(algorithm={"name": name}, lr=1e12, precision="float32", rounds=9))
     states = [fed.start()[0]]
     while not states[-1].diverged:

@@ -11,7 +11,7 @@ from fedrepro.core.errors import UserError
 from fedrepro.training import worker_pool
 from fedrepro.training.round import run_round
 from fedrepro.training.worker import Worker
-from support.federation import ALGORITHMS, advance, assert_same, config, federation
+from support.federation import STATEFUL, advance, assert_same, config, federation
 
 UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 5}
 
@@ -52,11 +52,11 @@ def one_and_shared(monkeypatch, **changes):
     return found
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", STATEFUL)
 def test_cores_change_no_bit(monkeypatch, name):
     """Weights, states of server and clients, and rows, of clients that hold different numbers of images."""
     measures = ["test_accuracy", "initial_accuracy", "personal_accuracy_all"]
-    changes = {"partition": UNEVEN, "clients_per_round": 3, "precision": "float32", "measures": measures}
+    changes = {"partition": UNEVEN, "clients_per_round": 3, "precision": "float32", "measures": measures, "rounds": 2}
     (one, rows), (other, again) = one_and_shared(monkeypatch, algorithm={"name": name}, **changes)
     assert_same(one.weights, other.weights)
     assert_same(one.server, other.server)
