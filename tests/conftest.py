@@ -18,8 +18,8 @@ pytest.register_assert_rewrite("support")  # before it is imported: a failed com
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files whose few tests take minutes begin first: at the end one of two cores would wait for them."""
-    slow = ("test_snakemake", "test_dvc", "test_clone")
+    """The files that take longest begin first: at the end one of two cores would wait for them."""
+    slow = ("test_snakemake", "test_dvc", "test_executors", "test_committed", "test_studies", "test_models", "test_terminal")
     items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
 
 

@@ -15,7 +15,7 @@ from fedrepro.training.devices import pick_device
 from fedrepro.training.executors import available
 from fedrepro.training.federation import Federation
 from pretended_cuda.device import Notes, library
-from support.federation import ALGORITHMS, config, images, local, partition, receive
+from support.federation import ALGORITHMS, STATEFUL, config, images, local, partition, receive
 
 UNEVEN = {
     "name": "dirichlet_by_class",
@@ -60,8 +60,8 @@ SETTINGS = {  # other settings that change a step or its batches
 
 def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
     """Name, settings, shape of an image, executor."""
-    for executor in EXECUTORS:  # a graph is captured of the step that is called without graphs: there, one method suffices
-        for name in ALGORITHMS if executor.endswith("+graph") else ("fedavg", "scaffold"):
+    for executor in EXECUTORS:  # one step is stacked and captured, so that a few methods show the other ways to call it
+        for name in ALGORITHMS if executor == "stacked+graph" else STATEFUL[-3:]:
             method = {"algorithm": {"name": name}, "model": NETWORKS.get(name, LOGISTIC)}
             yield f"{name}, {executor}", method, (1, 12, 12), executor
     for model, (width, shape, executor) in MODELS.items():

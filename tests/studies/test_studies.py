@@ -29,10 +29,10 @@ from fedrepro.runs.run import Run
 from fedrepro.studies import activations, same_class, tsne
 from fedrepro.training import checkpoint, replay
 from fedrepro.training.replay import Replay
-from fedrepro.training.run import Limits, train
+from fedrepro.training.run import Limits
 from support import settings
 from support.experiments import without_times
-from support.federation import STATEFUL, a_run, advance, assert_same, config, federation, images, partition
+from support.federation import STATEFUL, a_run, advance, assert_same, config, federation, images, train_run
 from support.results import rows
 from support.settings import PAPER, SETTINGS, fig
 from support.studies import plans
@@ -85,9 +85,8 @@ class Made:
 
     def __init__(self, folder: Path, monkeypatch, name: str, **changes) -> None:
         self.name, self.run = name, a_named_run(folder / "results" / "runs" / "p", permuted(**changes))
-        data = images()
-        assert train(self.run, data, partition(self.run.config, data), CPU, Limits())
-        monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: data)
+        assert train_run(self.run)
+        monkeypatch.setattr(study_runner.runner, "provide_dataset", lambda *arguments: images())
         self.paths = Paths(data=folder / "data", results=folder / "results")
 
     def case(self, example: int = 0) -> StudyRun:
@@ -226,8 +225,8 @@ LIVELY = {
 
 
 def finished(folder: Path, executor: str, snapshots: frozenset[int], **changes):
-    run, data = a_named_run(folder, config(**LIVELY | changes)), images()
-    assert train(run, data, partition(run.config, data), CPU, Limits(), executor, snapshots)
+    run = a_named_run(folder, config(**LIVELY | changes))
+    assert train_run(run, executor, snapshots)
     return run
 
 

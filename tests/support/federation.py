@@ -27,6 +27,7 @@ from fedrepro.training.run import Limits
 ALGORITHMS = registry.names("algorithms")
 # of all kinds of state on clients and server; every method is stopped and continued in test_run.py
 STATEFUL = ("fedavg", "fedbn", "fedcl", "fedcurv", "feddyn", "fedfusion", "fedma", "moon", "psi_net", "scaffold")
+LIMITS = Limits()
 RECORDINGS: dict[str, dict] = defaultdict(dict)
 PLAIN = {
     "dataset": "digits",  # in name: the tests bring images of their own
@@ -157,8 +158,14 @@ def assert_same(left: dict, right: dict) -> None:
 
 
 def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bool:
-    dataset = images()
-    return run.train(a_run(folder, settings), dataset, partition(settings, dataset), torch.device("cpu"), limits or Limits())
+    return train_run(a_run(folder, settings), limits=limits or Limits())
+
+
+def train_run(begun: Run, executor: str = "auto", snapshots: frozenset[int] = frozenset(), limits: Limits = LIMITS) -> bool:
+    """Train a run on made images, by the steps that other tests of the process recorded."""
+    dataset, recordings = images(), RECORDINGS[begun.step_cache_key]
+    given = begun, dataset, partition(begun.config, dataset), torch.device("cpu"), limits
+    return run.train(*given, executor, snapshots, recordings)
 
 
 LONG = {"rounds": 40, "precision": "float32", "algorithm": {"name": "fedprox"}}

@@ -11,7 +11,7 @@ import pretended_cuda
 from fedrepro.config import registry
 from support.federation import ALGORITHMS
 
-METHODS = [f"{name}, {kind}+graph" for name in ALGORITHMS for kind in ("sequential", "stacked")]
+METHODS = [f"{name}, stacked+graph" for name in ALGORITHMS]
 
 why = pretended_cuda.missing()
 pytestmark = pytest.mark.skipif(why is not None, reason=str(why))
