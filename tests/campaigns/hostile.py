@@ -315,7 +315,7 @@ def spoiled(values: Any, draw: random.Random) -> tuple[Any, bool]:
         above.clear()
         above.update(entries)
     elif how < 0.4:
-        above[key] = copy.deepcopy(draw.choice(FREELY))
+        above[key] = copy.deepcopy(draw.choice([value for value in FREELY if repr(value) != repr(node)]))
     else:
         above[key] = copy.deepcopy(draw.choice(next(bad for kind, bad in WRONG if isinstance(node, kind))))
     return values, how >= 0.4
