@@ -110,7 +110,7 @@ def test_a_series_that_is_not_finished_is_named_and_breaks_nothing(made):
         shown = replace(found, results=less)
         for table in paper.tables.values():
             table.build(shown)
-            there = [panel for panel in table.available_panels(shown) if label in panel.results.unfinished_series]
+            there = [panel for panel in table.available(shown) if label in panel.results.unfinished_series]
             told = table.notes(shown).partition("Not finished: ")[2].partition(". ")[0]
             assert bool(there) == (label in told) and table.caption(shown)
         for key, figure in paper.figures.items():

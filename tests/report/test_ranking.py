@@ -109,7 +109,7 @@ def test_table_of_quantities():
     asked = {"Final": {"kind": "value", "last": 2}, "Worst": {"kind": "worst_tenth"}}
     asked |= {"Rounds": {"kind": "rounds_to", "target": 0.7}}
     shown = table(kind="quantities", panels=RANKS["panels"][:1], quantities=asked)
-    assert shown.sources({}) == ["a", "a-clients"] and shown.experiments == ["a"]
+    assert shown.sources({}) == ["a", "a-clients"] and shown.experiments({}) == ["a"]
     fedavg, conv = build_rows(shown, data)
     assert fedavg["Final (%)"].startswith("60.00 ± ") and conv["Final (%)"] == "80.00 ± 0.00"
     assert (fedavg["Worst (%)"], conv["Rounds (rounds)"], fedavg["Rounds (rounds)"]) == ("-", "1.0 ± 0.0", "-")

@@ -28,9 +28,8 @@ COLUMN_SHARES = (0.24, 0.11, 0.15, 0.14, 0.29)  # relative widths of the columns
 
 def available_artifacts(spec: Paper, evidence: PaperData) -> list[str]:
     """Return the keys of the artifacts that have results to show, and of the verdicts; reads no rows of results."""
-    figures = [key for key, figure in spec.figures.items() if not figure.missing_reason(evidence)]
-    tables = [key for key, table in spec.tables.items() if table.available_panels(evidence)]
-    return [*figures, *tables, VERDICTS]
+    shown = [key for key in (*spec.figures, *spec.tables) if not spec[key].missing_reason(evidence)]
+    return [*shown, VERDICTS]
 
 
 def artifact_files(spec: Paper, key: str) -> list[str]:
@@ -87,7 +86,7 @@ def write_figure_csv(spec: Paper, key: str, evidence: PaperData, folder: Path) -
 def write_table(spec: Paper, key: str, evidence: PaperData, folder: Path) -> None:
     """Write `tables/<key>.csv`, plain numbers, and `.tex`, a table with caption and label."""
     table, out = spec.tables[key], folder / "tables"
-    grid, results = table.build(evidence), [evidence.results[name] for name in table.experiments]
+    grid, results = table.build(evidence), [evidence.results[name] for name in table.experiments({})]
     out.mkdir(parents=True, exist_ok=True)
     _write_csv(grid.csv_rows(), out / f"{key}.csv")
     label, source = f"tab:{results[0].latex_name}-{key}", gathered.provenance_text(results)

@@ -137,8 +137,7 @@ class Paper(Frozen):
     @property
     def shown_experiments(self) -> list[str]:
         """The experiments that any artifact shows, in the order of the documents."""
-        drawn = [name for figure in self.figures.values() for name in figure.experiments(self.figures)]
-        drawn += [name for table in self.tables.values() for name in table.experiments]
+        drawn = [name for key in (*self.figures, *self.tables) for name in self[key].experiments(self.figures)]
         return list(dict.fromkeys([*drawn, *(claim.experiment for claim in self.claims.values())]))
 
 

@@ -169,8 +169,7 @@ class PaperContent:
         return display_name(self.spec, key), len(untested), format_hours(hours) if hours else "", target, why
 
     def _experiments(self, key: str) -> list[str]:
-        item = self.spec[key]
-        return item.experiments if isinstance(item, Table) else item.experiments(self.spec.figures)
+        return self.spec[key].experiments(self.spec.figures)
 
     def _finding(self, claims: Sequence[Record]) -> str:
         """Return a sentence on the claim that says most, a headline, one on the paper's method or a decided one before others:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from fedrepro.config.types import Frozen
 from fedrepro.core.formatting import count
+from fedrepro.report.inputs.artifact import Artifact, PanelsArtifact
 from fedrepro.report.inputs.gathered import Results
-from fedrepro.report.inputs.panel import DisplayOptions, ExperimentView, PaperData, split_results_name
-from fedrepro.report.inputs.references import ReferenceChecker
+from fedrepro.report.inputs.panel import DisplayOptions, PaperData, split_results_name
 from fedrepro.report.statistics import estimate, grouped
-from fedrepro.report.tables.base import PanelRefs
 from fedrepro.runs.reasons import MissingReason
 
 ALL_SCALES = "all"  # key of a remark for every scale
@@ -45,46 +43,14 @@ def computed_once(compute: Callable[[F, PaperData], T]) -> Callable[[F, PaperDat
     return data
 
 
-class Figure(Frozen):
-    """A figure of a paper. `name`: its short name on the page, after its number in the paper. `remarks`: sentences added to the
-    caption, by scale or for `all` scales."""
+class Figure(Artifact):
+    """A figure of a paper. `remarks`: sentences added to the caption, by scale or for `all` scales."""
 
-    title: str
-    kind: str
-    name: str | None = None
     remarks: dict[str, str] = {}
 
     alt_text: ClassVar[str]
     height: ClassVar[float] = 2.7  # inches, of a single panel
     has_csv: ClassVar[bool] = True  # whether its numbers are also written as .csv
-
-    def sources(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """Return the names of the gathered results behind the figure; `figures` holds the paper's figures by key."""
-        raise NotImplementedError
-
-    def experiments(self, figures: Mapping[str, "Figure"]) -> list[str]:
-        """Return the experiments whose runs are behind the figure."""
-        return list(dict.fromkeys(split_results_name(name)[0] for name in self.sources(figures)))
-
-    def check(self, checker: ReferenceChecker) -> None:
-        """Check that all names in the figure's settings exist."""
-        raise NotImplementedError
-
-    def views(self, evidence: PaperData) -> list[ExperimentView]:
-        """Return the experiments that the figure shows, if they have results."""
-        raise NotImplementedError
-
-    def why_missing(self, view: ExperimentView) -> MissingReason | None:
-        """Return why one of the `views` cannot be shown, None otherwise; reads no rows of results."""
-        return view.missing_reason
-
-    def available(self, evidence: PaperData) -> list[ExperimentView]:
-        return [view for view in self.views(evidence) if not self.why_missing(view)]
-
-    def missing_reason(self, evidence: PaperData) -> MissingReason | None:
-        """Return why nothing can be drawn, None otherwise; reads no rows of results."""
-        reasons = [self.why_missing(view) for view in self.views(evidence)]
-        return None if None in reasons else reasons[0]
 
     def is_worth_drawing(self, evidence: PaperData) -> bool:
         """Return whether a drawing of what there is tells a reader something, so that pages show it."""
@@ -124,20 +90,8 @@ class Figure(Frozen):
         raise NotImplementedError
 
 
-class PanelsFigure(Figure):
+class PanelsFigure(PanelsArtifact, Figure):
     """A figure of some experiments, each by name or as `{experiment, measure, name}`."""
-
-    panels: PanelRefs
-
-    def sources(self, figures: Mapping[str, Figure]) -> list[str]:
-        return list(dict.fromkeys(ref.experiment for ref in self.panels))
-
-    def check(self, checker: ReferenceChecker) -> None:
-        for ref in self.panels:
-            checker.at("panels").check_ref(ref)
-
-    def views(self, evidence: PaperData) -> list[ExperimentView]:
-        return [evidence.panel(ref) for ref in self.panels]
 
     def not_shown_sentences(self, evidence: PaperData) -> list[str]:
         return not_shown_sentences({view.name: self.why_missing(view) for view in self.views(evidence)})

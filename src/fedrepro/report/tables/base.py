@@ -2,63 +2,29 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
-from pydantic import BeforeValidator, Field
-
-from fedrepro.config.types import Frozen
-from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData, split_results_name
+from fedrepro.report.inputs.artifact import PanelsArtifact
+from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.report.statistics import grouped
 from fedrepro.report.tables._grid import PANEL, SERIES, Grid, Row, mark_best
 
 
-def _experiment_by_name(value: Any) -> Any:
-    return {"experiment": value} if isinstance(value, str) else value
+class Table(PanelsArtifact):
+    """A table over some experiments."""
 
-
-PanelRef = Annotated[ExperimentRef, BeforeValidator(_experiment_by_name, json_schema_input_type=str | ExperimentRef)]
-PanelRefs = Annotated[tuple[PanelRef, ...], Field(min_length=1)]
-
-
-class Table(Frozen):
-    """A table over some experiments, each by name or as `{experiment, measure, name}`. `name`: the table's short name on the
-    page, after its number in the paper."""
-
-    title: str
-    kind: str
-    name: str | None = None
-    panels: PanelRefs
-    series_settings: ClassVar[tuple[str, ...]] = ()  # the settings whose value is the label of a series
     of_runs: ClassVar = True  # whether its numbers are of the panels' runs
     best_among: ClassVar[str]  # the numbers that the bold one is the best of, in words
 
-    def sources(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return the names of the gathered results behind the table."""
-        return list(dict.fromkeys(ref.experiment for ref in self.panels))
-
-    @property
-    def experiments(self) -> list[str]:
-        return list(dict.fromkeys(split_results_name(name)[0] for name in self.sources({})))
-
     def check(self, checker: ReferenceChecker) -> None:
-        """Check that all names in the table's settings exist."""
-        labels = [getattr(self, key) for key in self.series_settings]
-        for ref in self.panels:
-            checker.at("panels").check_ref(ref, labels)
+        super().check(checker)
         names = [ref.resolved(checker.display_options).name or ref.key for ref in self.panels]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             checker.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
 
-    def available_panels(self, evidence: PaperData) -> list[ExperimentView]:
-        """Return the panels that have results."""
-        return [panel for panel in self._panels(evidence) if not panel.missing_reason]
-
-    def _panels(self, evidence: PaperData) -> list[ExperimentView]:
-        return [evidence.panel(ref) for ref in self.panels]
-
     def build(self, evidence: PaperData) -> Grid:
-        panels = self.available_panels(evidence)
+        panels = self.available(evidence)
         return Grid.from_rows(self.rows(panels, evidence), self.reported_columns(panels))
 
     def paper_ends(self, ref: ExperimentRef) -> dict[str, float]:
@@ -103,14 +69,14 @@ class Table(Frozen):
 
     def caption(self, evidence: PaperData) -> str:
         """Return the text above the table: title, panel if there is only one, number of seeds."""
-        panels = self.available_panels(evidence)
+        panels = self.available(evidence)
         panel_titles = [panels[0].title] if len(panels) == 1 and panels[0].display.about else []
         return join_sentences([self.title, *panel_titles, *self._seeds(panels)])
 
     def notes(self, evidence: PaperData) -> str:
         """Return the text below the table: explanations, missing results, data, scale."""
-        panels = self._panels(evidence)
-        shown = self.available_panels(evidence)
+        panels = self.views(evidence)
+        shown = self.available(evidence)
         parts = [panel.title for panel in shown if panel.display.about and len(shown) > 1]
         parts += self.explanations(shown) if shown else []
         if self.build(evidence).best_cells:
@@ -124,11 +90,11 @@ class Table(Frozen):
         parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
-        return join_sentences([*parts, evidence.scale_sentence(self.experiments)])
+        return join_sentences([*parts, evidence.scale_sentence(self.experiments({}))])
 
     def description(self, evidence: PaperData) -> str:
         """Return caption and notes, without the title."""
-        return " ".join(filter(None, [join_sentences(self._seeds(self.available_panels(evidence))), self.notes(evidence)]))
+        return " ".join(filter(None, [join_sentences(self._seeds(self.available(evidence))), self.notes(evidence)]))
 
     def _seeds(self, panels: list[ExperimentView]) -> list[str]:
         return seeds_sentence(panels) if self.of_runs else []
