@@ -32,7 +32,7 @@ from fedrepro.report.verdicts.summary import VERDICTS
 ARTIFACTS, CLAIMS, PROTOCOLS, DIGITISED = "artifacts.yaml", "claims.yaml", "protocols.yaml", "curves.json"
 ARTIFACT_KINDS = {"figures": "curves", "tables": None}  # key in artifacts.yaml, also the package of the kinds -> the default
 # rules of the workflow, whose names no paper or artifact may have
-RULES = ("all", "data", "fetch", "mirror", "notebook", "page", "pdf", "prepare", "train", "tune")
+RULES = ("all", "data", "fetch", "mirror", "notebooks", "page", "pdf", "prepare", "train", "tune")
 CURVES = TypeAdapter(dict[str, tuple[list[int], list[FiniteFloat]]])
 
 
