@@ -15,7 +15,9 @@ from fedrepro.cli.terminal import Event, exit_on_signals
 began = time.time()
 if workflow.is_main_process:
     exit_on_signals()  # first: the other imports take a second
-    shell.prefix("trap '' INT HUP; exec ")  # jobs get SIGTERM from this process, in place of the terminal's signals
+    shell.prefix(
+        "trap '' INT HUP; exec "
+    )  # jobs get SIGTERM from this process, in place of the terminal's signals
 
 from fedrepro.cli.terminal import summary
 from fedrepro.config import strict_yaml
@@ -85,4 +87,7 @@ onerror:
     work.restore_summaries()
     if stops:
         raise SystemExit
-    logger.error("Not done. Finished work is kept; the same command continues with the rest.", extra={"event": Event.END})
+    logger.error(
+        "Not done. Finished work is kept; the same command continues with the rest.",
+        extra={"event": Event.END},
+    )

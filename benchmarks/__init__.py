@@ -1,1 +1,2 @@
-"""How fast this program trains, beside Flower's simulation, pfl-research and the loop that one would write first."""
+"""How fast this program trains, beside Flower's simulation, pfl-research and the loop that one
+would write first."""

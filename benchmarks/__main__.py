@@ -26,21 +26,59 @@ PARTS = ("comparisons", "scans")
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     available = workloads.read()
-    parser = argparse.ArgumentParser("benchmarks", description="Time this program and its peers on the same work.")
+    parser = argparse.ArgumentParser(
+        "benchmarks", description="Time this program and its peers on the same work."
+    )
     parser.add_argument("--workloads", nargs="+", choices=list(available), default=list(available))
-    parser.add_argument("--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES))
-    parser.add_argument("--processes", nargs="+", type=int, default=[1, 2], help="how many at once (default: 1 2)")
-    parser.add_argument("--repeats", type=int, default=3, help="repeats of every contender (default: 3)")
-    parser.add_argument("--rounds", type=int, help="rounds of every contender with warm-up; default: workloads.yaml")
-    parser.add_argument("--executor", default="auto", help="our executor: see params.yaml (default: auto)")
+    parser.add_argument(
+        "--contenders", nargs="+", choices=contenders.NAMES, default=list(contenders.NAMES)
+    )
+    parser.add_argument(
+        "--processes", nargs="+", type=int, default=[1, 2], help="how many at once (default: 1 2)"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="repeats of every contender (default: 3)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="rounds of every contender with warm-up; default: workloads.yaml"
+    )
+    parser.add_argument(
+        "--executor", default="auto", help="our executor: see params.yaml (default: auto)"
+    )
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="scans: over cohort size and width")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)")
-    parser.add_argument("--mirror", help="folder or URL with the official files, instead of their sources")
-    parser.add_argument("--output", type=Path, default=HERE / "results", help="folder of the result (default: results here)")
-    parser.add_argument("--peers-python", type=Path, default=interpreter(PEERS), help="Python that has peers.txt installed")
-    parser.add_argument("--install-peers", action="store_true", help="create that environment first, in benchmarks/.venv")
-    parser.add_argument("--table", type=Path, metavar="JSON", help="only rewrite the table of a stored result")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        help="scans: over cohort size and width",
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="folder of the data sets (default: data)"
+    )
+    parser.add_argument(
+        "--mirror", help="folder or URL with the official files, instead of their sources"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=HERE / "results",
+        help="folder of the result (default: results here)",
+    )
+    parser.add_argument(
+        "--peers-python",
+        type=Path,
+        default=interpreter(PEERS),
+        help="Python that has peers.txt installed",
+    )
+    parser.add_argument(
+        "--install-peers",
+        action="store_true",
+        help="create that environment first, in benchmarks/.venv",
+    )
+    parser.add_argument(
+        "--table", type=Path, metavar="JSON", help="only rewrite the table of a stored result"
+    )
     return parser.parse_args(words)
 
 
@@ -52,20 +90,28 @@ def interpreter(environment: Path) -> Path:
 def install() -> None:
     """Create the peers' environment; their requirements conflict with this program's.
 
-    uv is called in another folder, because here it would apply the versions that pyproject.toml pins."""
+    uv is called in another folder, because here it would apply the versions that pyproject.toml
+    pins."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     target, requirements = ["--python", str(interpreter(PEERS))], ["-r", str(HERE / "peers.txt")]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["uv", "venv", "--clear", "--python", python, str(PEERS)], check=True, cwd=folder)
+        subprocess.run(
+            ["uv", "venv", "--clear", "--python", python, str(PEERS)], check=True, cwd=folder
+        )
         subprocess.run(["uv", "pip", "install", *target, *requirements], check=True, cwd=folder)
 
 
 def settings(chosen: argparse.Namespace) -> plan.Settings:
-    """Return the settings of the measurements; peers that are not installed are left out with a warning."""
+    """Return the settings of the measurements; peers that are not installed are left out with a
+    warning."""
     names = tuple(chosen.contenders)
-    missing = [name for name in names if name in contenders.PEERS and not chosen.peers_python.exists()]
+    missing = [
+        name for name in names if name in contenders.PEERS and not chosen.peers_python.exists()
+    ]
     if missing:
-        log.warning("without %s, which are not installed: see --install-peers", " and ".join(missing))
+        log.warning(
+            "without %s, which are not installed: see --install-peers", " and ".join(missing)
+        )
         names = tuple(name for name in names if name not in missing)
     available = workloads.read()
     return plan.Settings(
@@ -85,10 +131,15 @@ def settings(chosen: argparse.Namespace) -> plan.Settings:
 
 
 def new_result(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
-    """Return a result without measurements: hardware, versions, protocol and workloads. Prepares the data."""
-    chosen = {datasets.key(choice): choice for choice in (workload.config(1).dataset for workload in run.workloads.values())}
+    """Return a result without measurements: hardware, versions, protocol and workloads. Prepares
+    the data."""
+    chosen = {
+        datasets.key(choice): choice
+        for choice in (workload.config(1).dataset for workload in run.workloads.values())
+    }
     identities = {
-        name: runner.provide_dataset(chosen[name], Paths(run.data), mirror).meta["identity"] for name in sorted(chosen)
+        name: runner.provide_dataset(chosen[name], Paths(run.data), mirror).meta["identity"]
+        for name in sorted(chosen)
     }
     versions = {"ours": machine.versions()}
     if any(name in contenders.PEERS for name in run.contenders):
@@ -112,14 +163,24 @@ def new_result(run: plan.Settings, mirror: str | None) -> dict[str, Any]:
 
 
 def add_earlier(result: dict[str, Any], run: plan.Settings, folder: Path) -> dict[str, Any]:
-    """Add measurements of an earlier call, with the same machine and versions, that this call will not repeat."""
+    """Add measurements of an earlier call, with the same machine and versions, that this call will
+    not repeat."""
     path = folder / f"{summary.kind(result)}.json"
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"hardware": None}
-    if old["hardware"] != result["hardware"] or not result["versions"].items() <= old["versions"].items():
+    if (
+        old["hardware"] != result["hardware"]
+        or not result["versions"].items() <= old["versions"].items()
+    ):
         return result
     merged = {key: old[key] | result[key] for key in ("versions", "datasets", "workloads")}
-    for key, again in (("kernels", run.comparisons), ("measurements", run.comparisons), ("scans", run.scans)):
-        merged[key] = [record for record in old[key] if not again or record["workload"] not in run.workloads]
+    for key, again in (
+        ("kernels", run.comparisons),
+        ("measurements", run.comparisons),
+        ("scans", run.scans),
+    ):
+        merged[key] = [
+            record for record in old[key] if not again or record["workload"] not in run.workloads
+        ]
     return result | merged
 
 

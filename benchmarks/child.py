@@ -1,4 +1,5 @@
-"""A process of a measurement: `python -m benchmarks.child TASK` prints one JSON line, after `ready` if it waits for others."""
+"""A process of a measurement: `python -m benchmarks.child TASK` prints one JSON line, after `ready`
+if it waits for others."""
 
 import importlib
 import json
@@ -14,7 +15,9 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "versions":
         result = machine.versions()
     elif arguments[0] == "kernels":
-        result = importlib.import_module("benchmarks.contenders.ours").kernels(Task.from_json(arguments[1]))
+        result = importlib.import_module("benchmarks.contenders.ours").kernels(
+            Task.from_json(arguments[1])
+        )
     else:
         task = Task.from_json(arguments[0])
         meet = clock.together if task.contender in INDEPENDENT else clock.nothing

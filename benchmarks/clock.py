@@ -14,16 +14,20 @@ def nothing() -> None:
 
 
 def together() -> None:
-    """Report the end of the warm-up to the parent and wait for its signal, which all processes get at once."""
+    """Report the end of the warm-up to the parent and wait for its signal, which all processes get
+    at once."""
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
 
 
 class Clock:
-    """A timer: call `mark` after round 0 (when all is loaded) and after every round, with the test accuracy if measured."""
+    """A timer: call `mark` after round 0 (when all is loaded) and after every round, with the test
+    accuracy if measured."""
 
-    def __init__(self, rounds: int, warmup: int, device: str = "cpu", meet: Callable[[], None] = nothing) -> None:
+    def __init__(
+        self, rounds: int, warmup: int, device: str = "cpu", meet: Callable[[], None] = nothing
+    ) -> None:
         self.rounds, self.warmup, self.meet = rounds, warmup, meet
         self.cuda = device == "cuda"
         self.round, self.steps = 0, 0
@@ -52,7 +56,8 @@ class Clock:
         self.round += 1
 
     def result(self) -> dict:
-        """Return the timings; `steps` counts all local steps with warm-up, if the contender counts them."""
+        """Return the timings; `steps` counts all local steps with warm-up, if the contender counts
+        them."""
         peak = torch.cuda.max_memory_allocated() if self.cuda else None
         return {
             "seconds": self.seconds,

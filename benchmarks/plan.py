@@ -21,7 +21,8 @@ SCAN_ROUNDS, SCAN_WARMUP = 3, 1
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of the measurements; `python` is the interpreter for this program, `peers` that for its peers."""
+    """Options of the measurements; `python` is the interpreter for this program, `peers` that for
+    its peers."""
 
     workloads: dict[str, Workload]
     contenders: tuple[str, ...]
@@ -49,7 +50,8 @@ def measurements(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Measure every contender once per repeat, in turns, so that changes of the machine's speed affect all of them."""
+    """Measure every contender once per repeat, in turns, so that changes of the machine's speed
+    affect all of them."""
     for repeat in range(settings.repeats):
         for name, workload in settings.workloads.items():
             if "ours" in settings.contenders and settings.device == "cpu":
@@ -58,15 +60,28 @@ def comparisons(settings: Settings) -> Iterator[dict[str, Any]]:
                 for contender in settings.contenders:
                     if contender == "jax" and not workload.jax:
                         continue
-                    about = {"workload": name, "contender": contender, "processes": count, "repeat": repeat}
-                    yield about | _attempt(lambda a=about, w=workload: _compare(settings, w, a["contender"], a["processes"]))
+                    about = {
+                        "workload": name,
+                        "contender": contender,
+                        "processes": count,
+                        "repeat": repeat,
+                    }
+                    yield about | _attempt(
+                        lambda a=about, w=workload: _compare(
+                            settings, w, a["contender"], a["processes"]
+                        )
+                    )
 
 
 def scans(settings: Settings) -> Iterator[dict[str, Any]]:
     """Measure this program alone, in one process, with other cohort sizes and network widths."""
     for name, workload in settings.workloads.items():
         config = workload.config(max(SCAN_ROUNDS, (workload.ours or 0) // 10))
-        changes = [{"cohort": cohort} for cohort in COHORTS if cohort <= config.partition.options["clients"]]
+        changes = [
+            {"cohort": cohort}
+            for cohort in COHORTS
+            if cohort <= config.partition.options["clients"]
+        ]
         if config.model.name != "logistic":  # it has no hidden units to scale
             changes += [{"width": width} for width in WIDTHS]
         for change in changes:
@@ -78,11 +93,16 @@ def scans(settings: Settings) -> Iterator[dict[str, Any]]:
 def _compare(settings: Settings, workload: Workload, contender: str, count: int) -> dict[str, Any]:
     rounds = settings.rounds or (contender in ("ours", "jax") and workload.ours) or workload.rounds
     warmup = min(workload.warmup, rounds - 1)
-    base = dataclasses.replace(_task(settings, contender, workload.config(rounds), warmup), processes=count)
+    base = dataclasses.replace(
+        _task(settings, contender, workload.config(rounds), warmup), processes=count
+    )
     if contender == "flower":
         tasks = [base]
     elif contender in INDEPENDENT:
-        tasks = [dataclasses.replace(base, rank=rank, config=workload.config(rounds, SEED + rank)) for rank in range(count)]
+        tasks = [
+            dataclasses.replace(base, rank=rank, config=workload.config(rounds, SEED + rank))
+            for rank in range(count)
+        ]
     else:
         tasks = [dataclasses.replace(base, rank=rank) for rank in range(count)]
     return processes.measure(tasks, settings.interpreter(contender))
@@ -90,7 +110,12 @@ def _compare(settings: Settings, workload: Workload, contender: str, count: int)
 
 def _task(settings: Settings, contender: str, config: RunConfig, warmup: int) -> Task:
     return Task(
-        contender, config, warmup, executor=settings.executor, device=settings.device, data=str(settings.data.resolve())
+        contender,
+        config,
+        warmup,
+        executor=settings.executor,
+        device=settings.device,
+        data=str(settings.data.resolve()),
     )
 
 

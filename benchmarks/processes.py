@@ -20,9 +20,14 @@ class ChildFailed(RuntimeError):
 
 
 def measure(tasks: list[Task], python: str) -> dict:
-    """Run tasks at the same time in processes of `python`; returns their results and the peak of their summed memory."""
+    """Run tasks at the same time in processes of `python`; returns their results and the peak of
+    their summed memory."""
     waits = tasks[0].contender in INDEPENDENT
-    extra = _workers(len(tasks)) if tasks[0].contender == "pfl" and len(tasks) > 1 else [{}] * len(tasks)
+    extra = (
+        _workers(len(tasks))
+        if tasks[0].contender == "pfl" and len(tasks) > 1
+        else [{}] * len(tasks)
+    )
     if tasks[0].device == "cpu":  # pfl would take a GPU unasked
         extra = [one | {"CUDA_VISIBLE_DEVICES": ""} for one in extra]
     results, peak = together([[task.to_json()] for task in tasks], python, waits=waits, extra=extra)
@@ -30,14 +35,21 @@ def measure(tasks: list[Task], python: str) -> dict:
 
 
 def together(
-    arguments: list[list[str]], python: str, *, waits: bool, extra: list[dict[str, str]] | None = None
+    arguments: list[list[str]],
+    python: str,
+    *,
+    waits: bool,
+    extra: list[dict[str, str]] | None = None,
 ) -> tuple[list[dict], int]:
-    """Run one child per list of arguments; returns their results and the peak of their summed memory in bytes.
+    """Run one child per list of arguments; returns their results and the peak of their summed
+    memory in bytes.
 
     `waits`: each child prints `ready` and continues when all have."""
     extra = extra or [{}] * len(arguments)
     with contextlib.ExitStack() as stack:
-        children = [stack.enter_context(_Child(a, python, e)) for a, e in zip(arguments, extra, strict=True)]
+        children = [
+            stack.enter_context(_Child(a, python, e)) for a, e in zip(arguments, extra, strict=True)
+        ]
         memory = stack.enter_context(_Memory([child.process.pid for child in children]))
         if waits:
             for child in children:
@@ -51,7 +63,9 @@ def together(
 def _workers(count: int) -> list[dict[str, str]]:
     """Return the environment variables of pfl's workers on this machine."""
     addresses = ",".join(f"127.0.0.1:{_free_port()}" for _ in range(count))
-    return [{"PFL_WORKER_RANK": str(rank), "PFL_WORKER_ADDRESSES": addresses} for rank in range(count)]
+    return [
+        {"PFL_WORKER_RANK": str(rank), "PFL_WORKER_ADDRESSES": addresses} for rank in range(count)
+    ]
 
 
 def _free_port() -> int:
@@ -61,11 +75,17 @@ def _free_port() -> int:
 
 
 class _Child:
-    """A process `python -m benchmarks.child` with one thread; keeps the end of its log for error messages."""
+    """A process `python -m benchmarks.child` with one thread; keeps the end of its log for error
+    messages."""
 
     def __init__(self, arguments: list[str], python: str, extra: dict[str, str]) -> None:
         path = os.pathsep.join([str(ROOT), str(ROOT / "src")])
-        fixed = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "FLWR_TELEMETRY_ENABLED": "0"}
+        fixed = {
+            "PYTHONPATH": path,
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "FLWR_TELEMETRY_ENABLED": "0",
+        }
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.child", *arguments],
             stdin=subprocess.PIPE,
@@ -76,7 +96,8 @@ class _Child:
             env={**os.environ, **fixed, **extra},
         )
         self.log: list[str] = []
-        self.reader = threading.Thread(target=self._collect, daemon=True)  # a full pipe would stop the child
+        # a full pipe would stop the child
+        self.reader = threading.Thread(target=self._collect, daemon=True)
         self.reader.start()
 
     def _collect(self) -> None:
@@ -90,7 +111,9 @@ class _Child:
                 return line
         self.process.wait()
         self.reader.join(1)
-        raise ChildFailed("".join(self.log[-15:]) or f"exit status {self.process.returncode}, nothing written")
+        raise ChildFailed(
+            "".join(self.log[-15:]) or f"exit status {self.process.returncode}, nothing written"
+        )
 
     def go(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # it died: `read` says why
@@ -114,7 +137,8 @@ class _Child:
 
 
 class _Memory:
-    """The peak of the summed memory of processes and their children; shared pages count once if the system reports them."""
+    """The peak of the summed memory of processes and their children; shared pages count once if the
+    system reports them."""
 
     def __init__(self, roots: list[int]) -> None:
         self.roots, self.peak, self.over = roots, 0, threading.Event()
@@ -139,7 +163,10 @@ class _Memory:
         total, seen = 0, set()
         for root in self.roots:
             with contextlib.suppress(psutil.Error):
-                for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
+                for process in [
+                    psutil.Process(root),
+                    *psutil.Process(root).children(recursive=True),
+                ]:
                     if process.pid not in seen:
                         seen.add(process.pid)
                         total += _size(process)
@@ -147,7 +174,8 @@ class _Memory:
 
 
 def _size(process) -> int:
-    """Return the proportional set size in bytes; the resident size if the system does not report it."""
+    """Return the proportional set size in bytes; the resident size if the system does not report
+    it."""
     import psutil
 
     with contextlib.suppress(psutil.Error):

@@ -30,7 +30,8 @@ def kind(result: dict[str, Any]) -> str:
 
 
 def round_seconds(run: Record) -> float:
-    """Return seconds per round of one process: the median round without evaluation, plus a tenth of an evaluation's time."""
+    """Return seconds per round of one process: the median round without evaluation, plus a tenth of
+    an evaluation's time."""
     pairs = list(zip(run["seconds"], run["evaluated"], strict=True))
     plain = [seconds for seconds, evaluated in pairs if not evaluated]
     tested = [seconds for seconds, evaluated in pairs if evaluated]
@@ -42,7 +43,8 @@ def round_seconds(run: Record) -> float:
 
 
 def seconds(record: Record) -> float:
-    """Return seconds per round of a measurement: of all independent processes together, or of the slowest."""
+    """Return seconds per round of a measurement: of all independent processes together, or of the
+    slowest."""
     each = [round_seconds(run) for run in record["results"]]
     if record.get("contender", "ours") in INDEPENDENT:
         return 1 / sum(1 / value for value in each)
@@ -56,9 +58,16 @@ def steps_per_round(record: Record) -> float:
 
 
 def kernels(result: dict[str, Any], workload: str) -> dict[str, float] | None:
-    """Return medians of the share of this program's processor time inside kernels, and of their operations per second."""
-    turns = [record["kernels"] for record in result.get("kernels", ()) if record["workload"] == workload]
-    return {key: statistics.median(turn[key] for turn in turns) for key in ("share", "rate")} if turns else None
+    """Return medians of the share of this program's processor time inside kernels, and of their
+    operations per second."""
+    turns = [
+        record["kernels"] for record in result.get("kernels", ()) if record["workload"] == workload
+    ]
+    return (
+        {key: statistics.median(turn[key] for turn in turns) for key in ("share", "rate")}
+        if turns
+        else None
+    )
 
 
 def measured(records: Iterable[Record]) -> str:
@@ -68,12 +77,18 @@ def measured(records: Iterable[Record]) -> str:
 
 
 def rows(result: dict[str, Any], workload: str, processes: int) -> list[dict[str, Any]]:
-    """Return a row per contender: seconds (median, least, most over the repeats), steps per second, ratio to ours, memory in
-    bytes, accuracy by round."""
-    chosen = [r for r in result["measurements"] if (r["workload"], r["processes"]) == (workload, processes)]
+    """Return a row per contender: seconds (median, least, most over the repeats), steps per second,
+    ratio to ours, memory in bytes, accuracy by round."""
+    chosen = [
+        r
+        for r in result["measurements"]
+        if (r["workload"], r["processes"]) == (workload, processes)
+    ]
     names = list(dict.fromkeys(record["contender"] for record in chosen))
     made = [_row([r for r in chosen if r["contender"] == name]) for name in names]
-    ours = next((row["seconds"] for row in made if row["contender"] == "ours" and "seconds" in row), None)
+    ours = next(
+        (row["seconds"] for row in made if row["contender"] == "ours" and "seconds" in row), None
+    )
     for row in made:
         row["ratio"] = row["seconds"] / ours if ours and "seconds" in row else None
     common = _common_round(made)
@@ -90,7 +105,12 @@ def _row(records: list[Record]) -> dict[str, Any]:
         return row | {"failed": records[0]["failed"]}
     each = [seconds(record) for record in good]
     median = statistics.median(each)
-    device = [run["device_peak_bytes"] for record in good for run in record["results"] if run["device_peak_bytes"]]
+    device = [
+        run["device_peak_bytes"]
+        for record in good
+        for run in record["results"]
+        if run["device_peak_bytes"]
+    ]
     return row | {
         "seconds": median,
         "least": min(each),
@@ -113,8 +133,15 @@ def line(record: Record) -> str:
     """Return one line about a measurement for the log."""
     if "kernels" in record:
         return f"{record['workload']}: {record['kernels']['share']:.0%} of the time in kernels"
-    about = _words(record.get("change", {}).items()) or f"{record['contender']}, {record['processes']} processes"
-    outcome = f"{seconds(record):.4g} s per round" if "results" in record else f"failed: {record['failed']}"
+    about = (
+        _words(record.get("change", {}).items())
+        or f"{record['contender']}, {record['processes']} processes"
+    )
+    outcome = (
+        f"{seconds(record):.4g} s per round"
+        if "results" in record
+        else f"failed: {record['failed']}"
+    )
     return f"{record['workload']}, {about}: {outcome}"
 
 

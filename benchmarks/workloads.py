@@ -23,7 +23,8 @@ SEED = 0
 
 
 class Workload(Frozen):
-    """One entry of workloads.yaml; `rounds` and `ours` include the `warmup` rounds, which are not counted."""
+    """One entry of workloads.yaml; `rounds` and `ours` include the `warmup` rounds, which are not
+    counted."""
 
     title: str
     training: dict[str, Any]
@@ -40,7 +41,8 @@ class Workload(Frozen):
 
 @dataclass(frozen=True)
 class Task:
-    """The task of a child process, `rank` of `processes`; `device` is cpu or cuda, `data` the folder of data sets."""
+    """The task of a child process, `rank` of `processes`; `device` is cpu or cuda, `data` the
+    folder of data sets."""
 
     contender: str
     config: RunConfig
@@ -63,7 +65,10 @@ class Task:
 
 def read(path: Path = FILE) -> dict[str, Workload]:
     """Read all workloads, by name."""
-    return {name: parse(Workload, values, f"{path.name}: {name}") for name, values in strict_yaml.read(path).items()}
+    return {
+        name: parse(Workload, values, f"{path.name}: {name}")
+        for name, values in strict_yaml.read(path).items()
+    }
 
 
 def variant(config: RunConfig, cohort: int | None = None, width: float | None = None) -> RunConfig:
@@ -83,7 +88,8 @@ def images_per_client(config: RunConfig) -> float:
 
 
 def steps(config: RunConfig) -> int:
-    """Count the local steps in a round of clients with equally many images, as in every workload here."""
+    """Count the local steps in a round of clients with equally many images, as in every workload
+    here."""
     batches = -(-round(images_per_client(config)) // config.batch_size)
     return config.clients_per_round * config.local_epochs * batches
 
@@ -96,12 +102,16 @@ def network(config: RunConfig) -> models.Net:
 
 
 def operations(config: RunConfig) -> dict[str, float]:
-    """Count the floating-point operations of a round's training and of one evaluation on the whole test set.
+    """Count the floating-point operations of a round's training and of one evaluation on the whole
+    test set.
 
     A multiply-add is two operations; only convolutions and matrix products are counted."""
     shape, _, test = datasets.extent(config.dataset)
     net = network(config)
-    images, labels = torch.zeros(config.batch_size, *shape), torch.zeros(config.batch_size, dtype=torch.int64)
+    images, labels = (
+        torch.zeros(config.batch_size, *shape),
+        torch.zeros(config.batch_size, dtype=torch.int64),
+    )
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         net(images)
     with FlopCounterMode(display=False) as step:

@@ -14,12 +14,21 @@ from fedrepro.core import provenance
 from fedrepro.runs.paths import Paths
 from fedrepro.training.devices import pick_device
 
-pytest.register_assert_rewrite("support")  # before it is imported: a failed comparison there shows its two sides, too
+# before it is imported: a failed comparison there shows its two sides, too
+pytest.register_assert_rewrite("support")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest begin first: at the end one of two cores would wait for them."""
-    slow = ("test_snakemake", "test_dvc", "test_executors", "test_committed", "test_studies", "test_models", "test_terminal")
+    slow = (
+        "test_snakemake",
+        "test_dvc",
+        "test_executors",
+        "test_committed",
+        "test_studies",
+        "test_models",
+        "test_terminal",
+    )
     items.sort(key=lambda item: slow.index(item.path.stem) if item.path.stem in slow else len(slow))
 
 
@@ -33,8 +42,12 @@ def figures_closed():
 
 @pytest.fixture(autouse=True, scope="session")
 def signals() -> None:
-    """Those of a terminal: a shell lets what it starts in the background ignore them, and so would all that tests start."""
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    """Those of a terminal: a shell lets what it starts in the background ignore them, and so would
+    all that tests start."""
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
 

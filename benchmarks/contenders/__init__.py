@@ -1,4 +1,5 @@
-"""Contenders. Each module has `run(task, clock)`, which trains and marks the clock after every round."""
+"""Contenders. Each module has `run(task, clock)`, which trains and marks the clock after every
+round."""
 
 NAMES = ("ours", "loader", "jax", "flower", "pfl")
 PEERS = ("jax", "flower", "pfl")  # run in the environment of peers.txt

@@ -25,7 +25,8 @@ CHUNK = 500  # images per forward pass of an evaluation
 
 @dataclass(frozen=True)
 class Material:
-    """Data on the device and their partition; images are floats, scaled unless they are augmented."""
+    """Data on the device and their partition; images are floats, scaled unless they are
+    augmented."""
 
     dataset: Dataset
     partition: Partition
@@ -55,7 +56,9 @@ def _material(text: str) -> Material:
 
     def scaled(images: Tensor) -> Tensor:
         chunks = images.split(1000)
-        return torch.cat([augmentation.scale(chunk.float(), config.pixel_scaling, dataset) for chunk in chunks]).to(device)
+        return torch.cat(
+            [augmentation.scale(chunk.float(), config.pixel_scaling, dataset) for chunk in chunks]
+        ).to(device)
 
     train_x = dataset.train_x[train]
     train_x = train_x.to(device) if config.augment else scaled(train_x)
@@ -69,13 +72,16 @@ def material(task: Task) -> Material:
 
 
 def preparation(task: Task, data: Material) -> Callable[[Tensor], Tensor]:
-    """Return the function that prepares a batch for the network: the workload's augmentation, if any."""
+    """Return the function that prepares a batch for the network: the workload's augmentation, if
+    any."""
     config = task.config
     if not config.augment:
         return lambda images: images
     draws = torch.Generator().manual_seed(task.rank)
     return lambda images: augmentation.scale(
-        augmentation.apply(images.float(), config.augment, draws), config.pixel_scaling, data.dataset
+        augmentation.apply(images.float(), config.augment, draws),
+        config.pixel_scaling,
+        data.dataset,
     )
 
 
@@ -90,8 +96,8 @@ def objective(config: RunConfig) -> Callable[[nn.Module, Tensor, Tensor], Tensor
 
 
 def _fedmax(net: nn.Module, images: Tensor, labels: Tensor, beta: float) -> Tensor:
-    """Cross entropy plus beta times the mean over batch and features of u (log u - log p), u uniform, p the softmax of the
-    penultimate layer."""
+    """Cross entropy plus beta times the mean over batch and features of u (log u - log p), u
+    uniform, p the softmax of the penultimate layer."""
     out = net(images)
     logs = F.log_softmax(out.penultimate, 1)
     return F.cross_entropy(out.logits, labels) + beta * F.kl_div(
@@ -99,10 +105,16 @@ def _fedmax(net: nn.Module, images: Tensor, labels: Tensor, beta: float) -> Tens
     )
 
 
-def optimiser(config: RunConfig, parameters: Iterable[Tensor], lr: float | None = None) -> torch.optim.SGD:
+def optimiser(
+    config: RunConfig, parameters: Iterable[Tensor], lr: float | None = None
+) -> torch.optim.SGD:
     """Plain SGD as the settings say, at rate `lr` where given."""
     rate = config.lr if lr is None else lr
-    options = {"momentum": config.momentum, "nesterov": config.nesterov, "weight_decay": config.weight_decay}
+    options = {
+        "momentum": config.momentum,
+        "nesterov": config.nesterov,
+        "weight_decay": config.weight_decay,
+    }
     return torch.optim.SGD(parameters, lr=rate, **options)
 
 
@@ -111,17 +123,23 @@ def accuracy(net: nn.Module, data: Material) -> float:
     """Share of the test images classified correctly, 0..1."""
     net.eval()
     pairs = zip(data.test_x.split(CHUNK), data.test_y.split(CHUNK), strict=True)
-    return sum((net(images).logits.argmax(1) == labels).sum().item() for images, labels in pairs) / len(data.test_y)
+    return sum(
+        (net(images).logits.argmax(1) == labels).sum().item() for images, labels in pairs
+    ) / len(data.test_y)
 
 
 def cohort(task: Task, round: int) -> list[int]:
     """The clients of a round, drawn as this program draws them."""
-    order = torch.randperm(task.config.partition.options["clients"], generator=rng.generator(task.config.seed, "cohort", round))
+    order = torch.randperm(
+        task.config.partition.options["clients"],
+        generator=rng.generator(task.config.seed, "cohort", round),
+    )
     return sorted(order[: task.config.clients_per_round].tolist())
 
 
 def fresh(task: Task) -> nn.Module:
-    """The network with its initial weights, on the device, where products are rounded as the task says: as with us."""
+    """The network with its initial weights, on the device, where products are rounded as the task
+    says: as with us."""
     forbid_rounded_factors()
     return network(task.config).to(task.device)
 

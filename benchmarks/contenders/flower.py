@@ -1,6 +1,8 @@
-"""Flower's simulation on Ray with its message API and its own FedAvg; one actor per process, which keeps the data.
+"""Flower's simulation on Ray with its message API and its own FedAvg; one actor per process, which
+keeps the data.
 
-A client is a loop over slices of its tensors, which is less work than the DataLoader of Flower's examples.
+A client is a loop over slices of its tensors, which is less work than the DataLoader of Flower's
+examples.
 """
 
 import os
@@ -25,7 +27,12 @@ def run(task: Task, clock: Clock) -> None:
         "init_args": {"num_cpus": task.processes, "num_gpus": int(gpus > 0)},
         "client_resources": {"num_cpus": 1, "num_gpus": gpus},
     }
-    run_simulation(_server(task, clock), client, task.config.partition.options["clients"], backend_config=backend)
+    run_simulation(
+        _server(task, clock),
+        client,
+        task.config.partition.options["clients"],
+        backend_config=backend,
+    )
 
 
 def _server(task: Task, clock: Clock) -> ServerApp:
@@ -50,13 +57,16 @@ def _server(task: Task, clock: Clock) -> ServerApp:
         )
         message = ConfigRecord({"task": task.to_json()})
         initial = ArrayRecord(net.state_dict())
-        strategy.start(grid, initial, num_rounds=config.rounds, train_config=message, evaluate_fn=evaluate)
+        strategy.start(
+            grid, initial, num_rounds=config.rounds, train_config=message, evaluate_fn=evaluate
+        )
 
     return app
 
 
 class _Counting(FedAvg):
-    """Flower's strategy, which also sums the steps that clients report and fails if a client failed."""
+    """Flower's strategy, which also sums the steps that clients report and fails if a client
+    failed."""
 
     def __init__(self, clock: Clock, **options) -> None:
         super().__init__(**options)
@@ -65,7 +75,9 @@ class _Counting(FedAvg):
     def aggregate_train(self, server_round: int, replies):
         replies = list(replies)
         if failed := [reply for reply in replies if reply.has_error()]:
-            raise RuntimeError(f"round {server_round}: {len(failed)} clients failed: {failed[0].error.reason}")
+            raise RuntimeError(
+                f"round {server_round}: {len(failed)} clients failed: {failed[0].error.reason}"
+            )
         self.clock.steps += sum(int(reply.content["metrics"]["steps"]) for reply in replies)
         return super().aggregate_train(server_round, replies)
 
@@ -83,7 +95,10 @@ def train(message: Message, context: Context) -> Message:
     images, labels = data.of(int(context.node_config["partition-id"]))
     steps = _epochs(task, net, data, images, labels)
     metrics = MetricRecord({"num-examples": len(labels), "steps": steps})
-    return Message(content=RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}), reply_to=message)
+    return Message(
+        content=RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}),
+        reply_to=message,
+    )
 
 
 def _epochs(task: Task, net, data: common.Material, images, labels) -> int:

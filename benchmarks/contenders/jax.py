@@ -1,7 +1,8 @@
 """An expert's loop in JAX: one compiled round, which scans over local steps.
 
-The clients of a round are a batch axis (`vmap`) for the logistic model. Their convolutions would become grouped ones, for which
-XLA has no fast kernel on a processor: the clients of a convolutional network are mapped one after the other (`lax.map`).
+The clients of a round are a batch axis (`vmap`) for the logistic model. Their convolutions would
+become grouped ones, for which XLA has no fast kernel on a processor: the clients of a convolutional
+network are mapped one after the other (`lax.map`).
 """
 
 import math
@@ -21,19 +22,30 @@ IMAGES = 500  # per forward pass of an evaluation, at most
 def run(task: Task, clock: Clock) -> None:
     """Train `task.config.rounds` rounds of federated averaging with plain SGD."""
     config = task.config
-    if config.algorithm.name != "fedavg" or config.augment or config.momentum or config.weight_decay:
+    if (
+        config.algorithm.name != "fedavg"
+        or config.augment
+        or config.momentum
+        or config.weight_decay
+    ):
         raise ValueError("the JAX loop trains FedAvg with plain SGD, without augmentation")
     if config.model.name not in ("logistic", "mnist_cnn"):
         raise ValueError(f"the JAX loop has no network {config.model.name}")
-    if task.device == "cpu":  # XLA's thread pools are as large as the set of processors that they find
+    # XLA's thread pools are as large as the set of processors that they find
+    if task.device == "cpu":
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[task.rank]})
     import jax
     from jax import numpy as jnp
 
     data = common.material(task)
-    owned = np.stack([data.partition.train_indices(client, 1) for client in range(data.partition.clients)])
+    owned = np.stack(
+        [data.partition.train_indices(client, 1) for client in range(data.partition.clients)]
+    )
     train, test = ([jnp.asarray(array.cpu().numpy()) for array in pair] for pair in _pairs(data))
-    weights = {name: jnp.asarray(value.numpy()) for name, value in common.fresh(task).cpu().state_dict().items()}
+    weights = {
+        name: jnp.asarray(value.numpy())
+        for name, value in common.fresh(task).cpu().state_dict().items()
+    }
     advance, correct = _round(config, *train), _correct(*test)
     key = jax.random.key(config.seed)
     clock.mark(float(correct(weights)))
@@ -50,7 +62,8 @@ def _pairs(data: common.Material) -> tuple:
 
 
 def _scores(weights: Weights, images: Any) -> Any:
-    """Return the scores (B, classes) of images (B, C, H, W) by logistic regression or the MNIST network."""
+    """Return the scores (B, classes) of images (B, C, H, W) by logistic regression or the MNIST
+    network."""
     import jax
     from jax import lax
 
@@ -58,15 +71,20 @@ def _scores(weights: Weights, images: Any) -> Any:
         if f"{name}.weight" in weights:
             images = lax.conv_general_dilated(images, weights[f"{name}.weight"], (1, 1), "SAME")
             images = images + weights[f"{name}.bias"][:, None, None]
-            images = jax.nn.relu(lax.reduce_window(images, -np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"))
+            images = jax.nn.relu(
+                lax.reduce_window(images, -np.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+            )
     features = images.reshape(len(images), -1)
     if "hidden.fc1.layer.weight" in weights:
-        features = jax.nn.relu(features @ weights["hidden.fc1.layer.weight"].T + weights["hidden.fc1.layer.bias"])
+        features = jax.nn.relu(
+            features @ weights["hidden.fc1.layer.weight"].T + weights["hidden.fc1.layer.bias"]
+        )
     return features @ weights["head.weight"].T + weights["head.bias"]
 
 
 def _round(config: Any, images: Any, labels: Any) -> Any:
-    """Return a compiled function of global weights, clients' image indices (clients, n) and keys: the clients' mean weights."""
+    """Return a compiled function of global weights, clients' image indices (clients, n) and keys:
+    the clients' mean weights."""
     import jax
     from jax import numpy as jnp
 
@@ -79,7 +97,9 @@ def _round(config: Any, images: Any, labels: Any) -> Any:
         return {name: weights[name] - config.lr * gradient[name] for name in weights}, None
 
     def train(weights: Weights, own: Any, key: Any) -> Weights:
-        order = [jax.random.permutation(one, own) for one in jax.random.split(key, config.local_epochs)]
+        order = [
+            jax.random.permutation(one, own) for one in jax.random.split(key, config.local_epochs)
+        ]
         return jax.lax.scan(step, weights, jnp.concatenate(order).reshape(-1, config.batch_size))[0]
 
     @jax.jit
@@ -94,7 +114,8 @@ def _round(config: Any, images: Any, labels: Any) -> Any:
 
 
 def _correct(images: Any, labels: Any) -> Any:
-    """Return a compiled function of weights: the share of correctly classified test images, 0..1."""
+    """Return a compiled function of weights: the share of correctly classified test images,
+    0..1."""
     import jax
 
     batches = images.reshape(-1, math.gcd(IMAGES, len(labels)), *images.shape[1:])

@@ -16,7 +16,10 @@ def run(task: Task, clock: Clock) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(task.config.seed)
     data, net = common.material(task), common.fresh(task)
-    clients = [TensorDataset(*(part.cpu() for part in data.of(client))) for client in range(data.partition.clients)]
+    clients = [
+        TensorDataset(*(part.cpu() for part in data.of(client)))
+        for client in range(data.partition.clients)
+    ]
     prepare, loss = common.preparation(task, data), common.objective(task.config)
     clock.mark(common.accuracy(net, data))
     for round in range(1, task.config.rounds + 1):
@@ -25,7 +28,9 @@ def run(task: Task, clock: Clock) -> None:
             local = copy.deepcopy(net)
             clock.steps += _train(task, local, clients[client], prepare, loss)
             states.append(local.state_dict())
-        net.load_state_dict({name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]})
+        net.load_state_dict(
+            {name: torch.stack([state[name] for state in states]).mean(0) for name in states[0]}
+        )
         clock.mark(common.tested(clock, net, data))
 
 

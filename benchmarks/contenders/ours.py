@@ -10,7 +10,8 @@ from fedrepro.training.devices import pick_device
 from fedrepro.training.federation import Federation
 from fedrepro.training.round import run_round
 
-KERNELS = ("conv", "mm", "linear", "pool")  # parts of the names of convolution, matrix product and pooling operators
+# parts of the names of convolution, matrix product and pooling operators
+KERNELS = ("conv", "mm", "linear", "pool")
 
 
 def run(task: Task, clock: Clock) -> None:
@@ -28,7 +29,8 @@ def kernels(task: Task) -> dict[str, float]:
     """Measure the processor time of rounds without evaluation, after the warm-up.
 
     Returns:
-        `share` of it inside the kernels of convolution, product and pooling, 0..1; `rate`, their operations per second.
+        `share` of it inside the kernels of convolution, product and pooling, 0..1; `rate`, their
+            operations per second.
     """
     torch.set_num_threads(1)
     federation = _federation(task)
@@ -47,4 +49,6 @@ def kernels(task: Task) -> dict[str, float]:
 
 def _federation(task: Task) -> Federation:
     chosen = {} if task.executor == "auto" else {"executor": task.executor}
-    return Federation(task.config, *load_partitioned(task.config, task.data), pick_device(task.device), **chosen)
+    return Federation(
+        task.config, *load_partitioned(task.config, task.data), pick_device(task.device), **chosen
+    )

@@ -1,6 +1,7 @@
 """pfl-research: federated averaging on its simulated backend, set up like its own image benchmarks.
 
-Two processes are two workers of one run, joined by torch.distributed; the parent sets the variables that pfl reads.
+Two processes are two workers of one run, joined by torch.distributed; the parent sets the variables
+that pfl reads.
 """
 
 import functools
@@ -38,7 +39,9 @@ class _Evaluation(CentralEvaluationCallback):
         self.clock.mark(metrics.to_simple_dict()["Central val | accuracy"])
         return metrics
 
-    def after_central_iteration(self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int):
+    def after_central_iteration(
+        self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
+    ):
         self.measured = None
         if not self.clock.due(central_iteration + 1):
             return False, Metrics()
@@ -53,7 +56,9 @@ class _Timer(TrainingProcessCallback):
     def __init__(self, clock: Clock, evaluation: _Evaluation) -> None:
         self.clock, self.evaluation = clock, evaluation
 
-    def after_central_iteration(self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int):
+    def after_central_iteration(
+        self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
+    ):
         self.clock.mark(self.evaluation.measured)
         return False, Metrics()
 
@@ -66,11 +71,15 @@ def run(task: Task, clock: Clock) -> None:
     config, data = task.config, common.material(task)
     net = _with_pfl_methods(task, common.fresh(task), data, clock)
     create = functools.partial(_local_optimiser, config)
-    model = PyTorchModel(net, local_optimizer_create=create, central_optimizer=torch.optim.SGD(net.parameters(), 1.0))
+    model = PyTorchModel(
+        net, local_optimizer_create=create, central_optimizer=torch.optim.SGD(net.parameters(), 1.0)
+    )
     users = {client: list(data.of(client)) for client in range(data.partition.clients)}
     users = FederatedDataset.from_slices(users, _sampler(task))
     evaluation = _Evaluation(
-        clock, Dataset(raw_data=(data.test_x, data.test_y)), NNEvalHyperParams(local_batch_size=common.CHUNK)
+        clock,
+        Dataset(raw_data=(data.test_x, data.test_y)),
+        NNEvalHyperParams(local_batch_size=common.CHUNK),
     )
     FederatedAveraging().run(
         algorithm_params=NNAlgorithmParams(
@@ -79,10 +88,14 @@ def run(task: Task, clock: Clock) -> None:
             train_cohort_size=config.clients_per_round,
             val_cohort_size=0,
         ),
-        backend=SimulatedBackend(training_data=users, val_data=users, postprocessors=[WeightByUser()]),
+        backend=SimulatedBackend(
+            training_data=users, val_data=users, postprocessors=[WeightByUser()]
+        ),
         model=model,
         model_train_params=NNTrainHyperParams(
-            local_learning_rate=config.lr, local_num_epochs=config.local_epochs, local_batch_size=config.batch_size
+            local_learning_rate=config.lr,
+            local_num_epochs=config.local_epochs,
+            local_batch_size=config.batch_size,
         ),
         callbacks=[evaluation, _Timer(clock, evaluation)],
         send_metrics_to_platform=False,
@@ -94,8 +107,13 @@ def _local_optimiser(config, parameters, lr: float) -> torch.optim.SGD:
 
 
 def _sampler(task: Task):
-    """Return a sampler of the cohorts that all contenders use; every worker draws the whole sequence and takes its share."""
-    cohorts = (client for round in range(1, task.config.rounds + 1) for client in common.cohort(task, round))
+    """Return a sampler of the cohorts that all contenders use; every worker draws the whole
+    sequence and takes its share."""
+    cohorts = (
+        client
+        for round in range(1, task.config.rounds + 1)
+        for client in common.cohort(task, round)
+    )
     return lambda: next(cohorts)
 
 

@@ -1,4 +1,5 @@
-"""Snakemake logger plugin for fedrepro's terminal output; profiles/default enables it. Snakemake finds it by its name."""
+"""Snakemake logger plugin for fedrepro's terminal output; profiles/default enables it. Snakemake
+finds it by its name."""
 
 import sys
 from logging import LogRecord
@@ -12,7 +13,8 @@ DRY_WIDTH = 150  # characters; a dry run's reasons may list thousands of files i
 
 
 class LogHandler(LogHandlerBase):
-    """A handler that passes Snakemake's log records to the screen; a dry run and `--verbose` show them as Snakemake does.
+    """A handler that passes Snakemake's log records to the screen; a dry run and `--verbose` show
+    them as Snakemake does.
 
     A dry run cuts long lines and ends with the cost of the work.
     """
@@ -23,9 +25,13 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         settings = self.common_settings
-        self.plain = bool(settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds)
+        self.plain = bool(
+            settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds
+        )
         self.dry, self.cost = bool(settings.dryrun), ""
-        self.screen = Screen(sys.stdout if settings.stdout else sys.stderr, live=not (self.plain or settings.quiet))
+        self.screen = Screen(
+            sys.stdout if settings.stdout else sys.stderr, live=not (self.plain or settings.quiet)
+        )
 
     def emit(self, record: LogRecord) -> None:
         try:
@@ -33,7 +39,8 @@ class LogHandler(LogHandlerBase):
                 self.screen.handle(record)
             elif self.dry and getattr(record, "event", None) == Event.COST:
                 self.cost = record.getMessage()
-            elif (text := self.format(record)) not in ("", "None"):  # as Snakemake's own handler does
+            # as Snakemake's own handler does
+            elif (text := self.format(record)) not in ("", "None"):
                 self.screen.say("\n".join(map(cut, text.split("\n"))) if self.dry else text)
         except Exception:
             self.handleError(record)

@@ -1,7 +1,7 @@
 """Rules for every algorithm, a hand-computed step of each, and its results against stored ones.
 
-New files in the registry are tested without a change here, but for a hand-computed step (in `METHODS`, or with `check_client`
-in a file of the method's own) and a stored result
+New files in the registry are tested without a change here, but for a hand-computed step (in
+`METHODS`, or with `check_client` in a file of the method's own) and a stored result
 (`FEDREPRO_UPDATE_GOLDEN=my_method pytest tests/algorithms/test_algorithms.py -k golden`).
 """
 
@@ -62,7 +62,9 @@ def neutral(name: str) -> dict:
 
 def sent(federation, state, shares=(0.2, 0.3, 0.5)):
     """What the first clients send in the round after `state`."""
-    returned = RoundExecution(federation, state, {}).train(receive(federation, state), range(len(shares)))
+    returned = RoundExecution(federation, state, {}).train(
+        receive(federation, state), range(len(shares))
+    )
     return [item._replace(share=share) for item, share in zip(returned, shares, strict=True)]
 
 
@@ -83,11 +85,20 @@ def test_options_that_make_a_method_fedavg(name):
 
 @pytest.mark.parametrize("nesterov", [False, True])
 def test_kept_momentum_continues_over_rounds(nesterov):
-    """With one client and full batches, two rounds equal one round of as many epochs; without kept momentum they do not."""
-    settings = {"partition": {"clients": 1}, "clients_per_round": 1, "batch_size": 80, "momentum": 0.9, "nesterov": nesterov}
+    """With one client and full batches, two rounds equal one round of as many epochs; without kept
+    momentum they do not."""
+    settings = {
+        "partition": {"clients": 1},
+        "clients_per_round": 1,
+        "batch_size": 80,
+        "momentum": 0.9,
+        "nesterov": nesterov,
+    }
     whole = advance(federation(config(**settings, rounds=1, local_epochs=6)), 1)[0].weights
-    kept, reset = (advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
-                  for keep in (True, False))  # fmt: skip
+    kept, reset = (
+        advance(federation(config(**settings, rounds=2, local_epochs=3, keep_momentum=keep)), 2)[0]
+        for keep in (True, False)
+    )
     assert_close(kept.weights, whole, 1e-12)
     assert max((reset.weights[key] - tensor).abs().max() for key, tensor in whole.items()) > 1e-4
     assert not reset.clients and len(kept.clients[0].tensors) == len(whole)
@@ -121,7 +132,9 @@ def test_order_of_clients_does_not_matter(name):
 
 @pytest.mark.parametrize("name", ["fedavg", "fedma"])
 def test_same_seed_agrees_and_two_seeds_differ(name):
-    one, again, other = (advance(federation(config(algorithm={"name": name}, seed=seed)), 2)[0] for seed in (1, 1, 2))
+    one, again, other = (
+        advance(federation(config(algorithm={"name": name}, seed=seed)), 2)[0] for seed in (1, 1, 2)
+    )
     assert_same(one.weights, again.weights)
     assert_same(one.server, again.server)
     assert any(not torch.equal(one.weights[key], other.weights[key]) for key in one.weights)
@@ -129,9 +142,14 @@ def test_same_seed_agrees_and_two_seeds_differ(name):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_dropout_reaches_every_objective_and_no_test(name):
-    """Masks of ones change nothing, masks of zeros leave the biases of the last layer, and without masks nothing is dropped."""
+    """Masks of ones change nothing, masks of zeros leave the biases of the last layer, and without
+    masks nothing is dropped."""
     fed, plain = (
-        federation(config(algorithm={"name": name}, model={"dropout": rate, "width": 0.1}, precision="float64"))
+        federation(
+            config(
+                algorithm={"name": name}, model={"dropout": rate, "width": 0.1}, precision="float64"
+            )
+        )
         for rate in (0.5, 0.0)
     )
     start, _ = fed.start()
@@ -149,17 +167,25 @@ def test_dropout_reaches_every_objective_and_no_test(name):
     assert loss(*drawn) != pytest.approx(loss(), rel=1e-6)
     outputs = fed.algorithm.outputs(received, batch._replace(masks=tuple(zeros)))
     assert torch.equal(outputs.logits, received["head.bias"].expand_as(outputs.logits))
-    assert torch.equal(fed.algorithm.forward(received, x).logits, plain.algorithm.forward(received, x).logits)
+    assert torch.equal(
+        fed.algorithm.forward(received, x).logits, plain.algorithm.forward(received, x).logits
+    )
 
 
-# What each method adds to the loss and to its derivatives (`pull`), in NumPy; support/client_steps.py has the network.
+# What each method adds to the loss and to its derivatives (`pull`), in NumPy;
+# support/client_steps.py has the network.
 
 
 def proximal(mu, norm, w, at):
     value, slopes = 0.0, {}
     for key in w:
         count = 1 if norm == "sum" else w[key].size
-        value += mu / 2 * sum((a - b) ** 2 for a, b in zip(w[key].flat, at.received[key].flat, strict=True)) / count
+        value += (
+            mu
+            / 2
+            * sum((a - b) ** 2 for a, b in zip(w[key].flat, at.received[key].flat, strict=True))
+            / count
+        )
         slopes[key] = mu * (w[key] - at.received[key]) / count
     return value, 0.0, 0.0, slopes
 
@@ -201,8 +227,13 @@ def contrasted(mu, temperature, w, at):
 
 
 def anchored(weight, definition, sent, w, at):
-    """FedCL: weight * sum Omega (w - w_t)^2, Omega at the received weights on the images of the scene, one batch."""
-    omega = {key: np.ones(()) for key in w} if definition == "identity" else omega_by_loops(definition, at, w)
+    """FedCL: weight * sum Omega (w - w_t)^2, Omega at the received weights on the images of the
+    scene, one batch."""
+    omega = (
+        {key: np.ones(()) for key in w}
+        if definition == "identity"
+        else omega_by_loops(definition, at, w)
+    )
     for key in w:
         if sent:
             np.testing.assert_allclose(at.received["omega." + key], omega[key], rtol=1e-12)
@@ -216,21 +247,29 @@ def anchored(weight, definition, sent, w, at):
 def omega_by_loops(definition, at, w):
     """From the derivatives of each image's loss alone, or of the scene's as one batch."""
     plain = {key: at.received[key] for key in w}
-    images = [by_hand(plain, at._replace(x=at.x[[i]], y=at.y[[i]]), none, alone)[1] for i in range(len(at.x))]
+    images = [
+        by_hand(plain, at._replace(x=at.x[[i]], y=at.y[[i]]), none, alone)[1]
+        for i in range(len(at.x))
+    ]
     whole = by_hand(plain, at, none, alone)[1]
     if definition == "layer_squares":
         return {key: (whole[key] ** 2).sum() / len(images) for key in w}
     if definition == "layer_norm":
-        return {key: sum(math.sqrt((one[key] ** 2).sum()) for one in images) / len(images) for key in w}
+        return {
+            key: sum(math.sqrt((one[key] ** 2).sum()) for one in images) / len(images) for key in w
+        }
     if definition == "model_norm":
-        norm = sum(math.sqrt(sum((one[key] ** 2).sum() for key in w)) for one in images) / len(images)
+        norm = sum(math.sqrt(sum((one[key] ** 2).sum() for key in w)) for one in images) / len(
+            images
+        )
         return dict.fromkeys(w, norm)
     power = 1 if definition == "absolute" else 2
     return {key: sum(abs(one[key]) ** power for one in images) / len(images) for key in w}
 
 
 def curved(weight, w, at):
-    """FedCurv: weight * (w' A w - 2 w' b), A and b what was received less what the client had sent itself."""
+    """FedCurv: weight * (w' A w - 2 w' b), A and b what was received less what the client had sent
+    itself."""
     value, slopes = 0.0, {}
     for key in w:
         a, b = (at.received[kind + key] - at.kept[kind + key] for kind in ("curvature.", "pull."))
@@ -259,12 +298,34 @@ def mmd_by_loops(a, b, kernel):
     """Biased squared MMD of the rows of a and b, and its derivative by b."""
     n, value, slope = len(a), 0.0, np.zeros_like(b)
     if kernel == "fixed19":
-        sigmas = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100, 1e3, 1e4, 1e5, 1e6]
+        sigmas = [
+            1e-6,
+            1e-5,
+            1e-4,
+            1e-3,
+            1e-2,
+            1e-1,
+            1,
+            5,
+            10,
+            15,
+            20,
+            25,
+            30,
+            35,
+            100,
+            1e3,
+            1e4,
+            1e5,
+            1e6,
+        ]
         widths = [2 * sigma for sigma in sigmas]
     else:
         pooled = np.concatenate([a, b])
         total = sum(((p - q) ** 2).sum() for p in pooled for q in pooled)
-        widths = [total / (len(pooled) ** 2 - len(pooled)) * 2.0**power for power in (-2, -1, 0, 1, 2)]
+        widths = [
+            total / (len(pooled) ** 2 - len(pooled)) * 2.0**power for power in (-2, -1, 0, 1, 2)
+        ]
     for width in widths:
         for i in range(n):
             for j in range(n):
@@ -311,7 +372,9 @@ def gated(w, local, frozen):
     def back(slope):
         by_gate = np.zeros_like(gate)
         for channel in range(local.shape[1]):
-            by_gate[channel % len(gate)] += (slope[:, channel] * (frozen[:, channel] - local[:, channel])).sum()
+            by_gate[channel % len(gate)] += (
+                slope[:, channel] * (frozen[:, channel] - local[:, channel])
+            ).sum()
         return (1 - gate) * slope, {"fusion.gate": by_gate}
 
     return gate * frozen + (1 - gate) * local, back
@@ -322,7 +385,13 @@ def convolved(w, local, frozen):
     weight = w["fusion.convolution.weight"]
     both = [*local.swapaxes(0, 1), *frozen.swapaxes(0, 1)]
     bias = w.get("fusion.convolution.bias", np.zeros(len(weight)))
-    fused = np.stack([bias[o] + sum(weight[o, i, 0, 0] * maps for i, maps in enumerate(both)) for o in range(len(bias))], 1)
+    fused = np.stack(
+        [
+            bias[o] + sum(weight[o, i, 0, 0] * maps for i, maps in enumerate(both))
+            for o in range(len(bias))
+        ],
+        1,
+    )
 
     def back(slope):
         by_weight, by_local = np.zeros_like(weight), np.zeros_like(local)
@@ -331,7 +400,10 @@ def convolved(w, local, frozen):
                 by_weight[o, i, 0, 0] = (slope[:, o] * maps).sum()
             for i in range(local.shape[1]):
                 by_local[:, i] += slope[:, o] * weight[o, i, 0, 0]
-        return by_local, {"fusion.convolution.weight": by_weight, "fusion.convolution.bias": slope.sum((0, 2, 3))}
+        return by_local, {
+            "fusion.convolution.weight": by_weight,
+            "fusion.convolution.bias": slope.sum((0, 2, 3)),
+        }
 
     return fused, back
 
@@ -350,19 +422,49 @@ METHODS = [
     ("moon", {"mu": 0.7, "temperature": 0.4}, partial(contrasted, 0.7, 0.4), alone),
     ("fedcurv", {"weight": 0.4}, partial(curved, 0.4), alone),
     *(
-        ("fedcl", {"weight": 0.4, "importance": name}, partial(anchored, 0.4, name, name != "identity"), alone)
+        (
+            "fedcl",
+            {"weight": 0.4, "importance": name},
+            partial(anchored, 0.4, name, name != "identity"),
+            alone,
+        )
         for name in ("layer_squares", "layer_norm", "model_norm", "absolute", "fisher", "identity")
     ),
-    ("fedcl", {"every": 2, "fallback": "local"}, partial(anchored, 0.5, "layer_squares", False), alone),
-    ("fedcl", {"every": 2, "fallback": "identity"}, partial(anchored, 0.5, "identity", False), alone),
+    (
+        "fedcl",
+        {"every": 2, "fallback": "local"},
+        partial(anchored, 0.5, "layer_squares", False),
+        alone,
+    ),
+    (
+        "fedcl",
+        {"every": 2, "fallback": "identity"},
+        partial(anchored, 0.5, "identity", False),
+        alone,
+    ),
     ("fedcl", {"every": 2, "fallback": "none"}, none, alone),
     ("fedprox", {"mu": 0.7}, partial(proximal, 0.7, "sum"), alone),
     ("fedprox", {"mu": 0.7, "norm": "mean"}, partial(proximal, 0.7, "mean"), alone),
     ("l2", {"weight": 0.3}, partial(half_squares, 0.3), alone),
     ("fedmmd", {"weight": 0.6}, partial(discrepancy, 0.6, "logits", "fixed19", 1e-4), alone),
-    ("fedmmd", {"weight": 0.6, "outputs": "features"}, partial(discrepancy, 0.6, "features", "fixed19", 1e-4), alone),
-    ("fedmmd", {"weight": 0.6, "kernel": "mean_distance"}, partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4), alone),
-    ("fedmmd", {"weight": 0.6, "floor": 50.0}, partial(discrepancy, 0.6, "logits", "fixed19", 50.0), alone),
+    (
+        "fedmmd",
+        {"weight": 0.6, "outputs": "features"},
+        partial(discrepancy, 0.6, "features", "fixed19", 1e-4),
+        alone,
+    ),
+    (
+        "fedmmd",
+        {"weight": 0.6, "kernel": "mean_distance"},
+        partial(discrepancy, 0.6, "logits", "mean_distance", 1e-4),
+        alone,
+    ),
+    (
+        "fedmmd",
+        {"weight": 0.6, "floor": 50.0},
+        partial(discrepancy, 0.6, "logits", "fixed19", 50.0),
+        alone,
+    ),
     ("fedfusion", {"operator": "conv"}, none, convolved),
     ("fedfusion", {"operator": "conv", "bias": False}, none, convolved),
     ("fedfusion", {"operator": "multi"}, none, gated),
@@ -381,13 +483,17 @@ METHODS = [
     ),
 ]
 by_name = pytest.mark.parametrize(
-    ("name", "options", "pull", "fuse"), METHODS, ids=[f"{m[0]}-{'-'.join(map(str, m[1].values()))}" for m in METHODS]
+    ("name", "options", "pull", "fuse"),
+    METHODS,
+    ids=[f"{m[0]}-{'-'.join(map(str, m[1].values()))}" for m in METHODS],
 )
 
 
 def test_every_method_has_a_step_by_hand():
     missing = set(ALGORITHMS) - {method[0] for method in METHODS} - own_checks("check_client")
-    assert not missing, f"write a step of {', '.join(sorted(missing))} by hand in NumPy and add it to METHODS"
+    assert not missing, (
+        f"write a step of {', '.join(sorted(missing))} by hand in NumPy and add it to METHODS"
+    )
 
 
 @by_name
@@ -414,11 +520,15 @@ def test_a_network_on_which_a_method_would_be_fedavg_is_refused(name, options, b
 @pytest.mark.parametrize("norm", ["frobenius", "samples"])
 def test_dead_activations_have_no_slope(norm):
     """After a ReLU all values may be 0, where a norm has no gradient."""
-    net = models.assemble([Dense("fc1", 4), Head(3)], (2, 1, 1), "pytorch", rng.generator(0, "weights")).double()
+    net = models.assemble(
+        [Dense("fc1", 4), Head(3)], (2, 1, 1), "pytorch", rng.generator(0, "weights")
+    ).double()
     method = classifying("activation_l2", {"beta": 1.0, "norm": norm}, net)
     weights = {name: tensor.clone().requires_grad_() for name, tensor in net.state_dict().items()}
     batch = Batch(torch.zeros(5, 2, 1, 1, dtype=torch.float64), torch.zeros(5, dtype=torch.int64))
-    weights["hidden.fc1.layer.bias"] = torch.full((4,), -1.0, dtype=torch.float64, requires_grad=True)
+    weights["hidden.fc1.layer.bias"] = torch.full(
+        (4,), -1.0, dtype=torch.float64, requires_grad=True
+    )
     slopes = torch.autograd.grad(method.loss(weights, weights, batch), list(weights.values()))
     assert all(slope.isfinite().all() for slope in slopes)
 
@@ -431,14 +541,18 @@ def test_one_image_under_two_equal_networks_has_a_slope():
 
 
 def test_methods_that_bfloat16_rounds_have_a_warning():
-    warned = {name: algorithms.warning(config(algorithm={"name": name}, precision="bfloat16")) for name in ALGORITHMS}
+    warned = {
+        name: algorithms.warning(config(algorithm={"name": name}, precision="bfloat16"))
+        for name in ALGORITHMS
+    }
     assert not warned["fedavg"] and warned["fedmmd"]
     assert algorithms.warning(config(algorithm={"name": "fedmmd", "floor": 0}, precision="float32"))
 
 
 @pytest.mark.parametrize("shift", [0.1, 3.0])
 def test_mmd_in_single_precision(shift):
-    """At the paper's batch size the narrow kernels must survive float32, in value and in gradient."""
+    """At the paper's batch size the narrow kernels must survive float32, in value and in
+    gradient."""
     a, change = normal(2, 128, 10)
     b = a + shift * change
     results = []
@@ -456,33 +570,53 @@ def test_mmd_in_single_precision(shift):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_golden_results(name):
-    """Every algorithm, three rounds in float64: fails when any line that computes a number begins to compute another. Written
-    again only for the methods that the variable FEDREPRO_UPDATE_GOLDEN names."""
+    """Every algorithm, three rounds in float64: fails when any line that computes a number begins
+    to compute another. Written again only for the methods that the variable FEDREPRO_UPDATE_GOLDEN
+    names."""
     goldens = json.loads(GOLDEN.read_text(encoding="utf-8"))
     stored = goldens.get(name, {})
     found = golden(name, stored.get("options", {}), stored.get("settings", {}))
     if name in os.environ.get("FEDREPRO_UPDATE_GOLDEN", "").split(","):
         goldens[name] = stored = found
-        GOLDEN.write_text(json.dumps(dict(sorted(goldens.items())), indent=1) + "\n", encoding="utf-8")
+        GOLDEN.write_text(
+            json.dumps(dict(sorted(goldens.items())), indent=1) + "\n", encoding="utf-8"
+        )
     how = f"FEDREPRO_UPDATE_GOLDEN={name} pytest tests/algorithms/test_algorithms.py -k golden"
     assert "weights" in stored, f"{GOLDEN.name}: {name}: no numbers. Make them with {how}."
     assert found["weights"] == pytest.approx(stored["weights"], rel=1e-9)
     for key in ("test_loss", "train_loss"):
         assert found[key] == pytest.approx(stored[key], rel=1e-9), key
     fedavg = golden("fedavg", {}, stored.get("settings", {}))
-    assert name == "fedavg" or found["weights"] != pytest.approx(fedavg["weights"], rel=1e-6), f"{name} does nothing"
+    assert name == "fedavg" or found["weights"] != pytest.approx(fedavg["weights"], rel=1e-6), (
+        f"{name} does nothing"
+    )
 
 
 @functools.cache
 def _golden(text: str) -> tuple[dict, dict]:
     state, rows = advance(federation(config(**json.loads(text)), images(train=78)))
     losses = {key: [row[key] for row in rows[1:]] for key in ("test_loss", "train_loss")}
-    return losses, {key: tensor.double().abs().mean().item() for key, tensor in sorted(state.weights.items())}
+    return losses, {
+        key: tensor.double().abs().mean().item() for key, tensor in sorted(state.weights.items())
+    }
 
 
 def golden(name: str, options: dict, settings: dict) -> dict:
     """Losses of each round, and of each tensor of the last global weights the mean magnitude."""
-    usual = {"partition": {"name": "shards", "clients": 4}, "weighting": "samples", "momentum": 0.5, "weight_decay": 0.01}
-    usual |= {"schedule": {"name": "exponential", "decay": 0.9}, "algorithm": {"name": name, **options}}
+    usual = {
+        "partition": {"name": "shards", "clients": 4},
+        "weighting": "samples",
+        "momentum": 0.5,
+        "weight_decay": 0.01,
+    }
+    usual |= {
+        "schedule": {"name": "exponential", "decay": 0.9},
+        "algorithm": {"name": name, **options},
+    }
     losses, means = _golden(json.dumps(usual | settings))
-    return {"options": options} | ({"settings": settings} if settings else {}) | losses | {"weights": means}
+    return (
+        {"options": options}
+        | ({"settings": settings} if settings else {})
+        | losses
+        | {"weights": means}
+    )

@@ -24,7 +24,10 @@ def linear(classes: int = 3):
     task = tasks.create(Choice(name="classification"), classes)
     algorithm = algorithms.create(Choice(name="fedcl"), net, draw, task)
     x, y = torch.randn(9, 1, 2, 2, generator=draw, dtype=torch.float64), torch.arange(9) % classes
-    weights = {name: torch.randn(tensor.shape, generator=draw).double() for name, tensor in net.state_dict().items()}
+    weights = {
+        name: torch.randn(tensor.shape, generator=draw).double()
+        for name, tensor in net.state_dict().items()
+    }
     return algorithm, weights, Batch(x, y)
 
 
@@ -40,8 +43,13 @@ def closed_form(weights, batch):
 def test_only_sums_over_a_batch_depend_on_its_size(definition):
     algorithm, weights, batch = linear()
     parts = [Batch(batch.images[rows], batch.labels[rows]) for rows in torch.arange(9).split(2)]
-    one, many = (importance(definition, algorithm, weights, batches)["head.weight"] for batches in ([batch], parts))
-    assert torch.allclose(one, many, rtol=1e-12) == (not definition.startswith("layer_") or definition == "layer_norm")
+    one, many = (
+        importance(definition, algorithm, weights, batches)["head.weight"]
+        for batches in ([batch], parts)
+    )
+    assert torch.allclose(one, many, rtol=1e-12) == (
+        not definition.startswith("layer_") or definition == "layer_norm"
+    )
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
@@ -60,9 +68,9 @@ def test_squares_of_the_code():
     parts = [Batch(batch.images[rows], batch.labels[rows]) for rows in torch.arange(9).split(4)]
     slopes = closed_form(weights, batch)
     by_hand = sum(slopes[rows].mean(0).square().sum() for rows in torch.arange(9).split(4)) / 9
-    assert importance("layer_squares", algorithm, weights, parts)["head.weight"].item() == pytest.approx(
-        by_hand.item(), rel=1e-12
-    )
+    assert importance("layer_squares", algorithm, weights, parts)[
+        "head.weight"
+    ].item() == pytest.approx(by_hand.item(), rel=1e-12)
 
 
 def test_outputs_of_the_code():
@@ -71,16 +79,24 @@ def test_outputs_of_the_code():
     parts = list(torch.arange(9).split(4))
     pixels = batch.images.flatten(1)
     scores = pixels @ weights["head.weight"].T + weights["head.bias"]
-    by_hand = sum((2 * scores[rows].T @ pixels[rows] / scores[rows].numel()).abs().sum() for rows in parts) / 9
+    by_hand = (
+        sum(
+            (2 * scores[rows].T @ pixels[rows] / scores[rows].numel()).abs().sum() for rows in parts
+        )
+        / 9
+    )
     batches = [Batch(batch.images[rows], batch.labels[rows]) for rows in parts]
     found = importance("layer_outputs", algorithm, weights, batches)["head.weight"]
     assert found.item() == pytest.approx(by_hand.item(), rel=1e-12)
 
 
 def test_clients_estimate_in_batches_of_the_servers_size():
-    """Omega that depends on the batch size has one scale in the rounds in which it is sent and in those between them."""
+    """Omega that depends on the batch size has one scale in the rounds in which it is sent and in
+    those between them."""
     settings = config(algorithm={"name": "fedcl", "every": 10}, batch_size=2)
-    fed = federation(settings.model_copy(update={"proxy": settings.proxy.model_copy(update={"batch_size": 5})}))
+    fed = federation(
+        settings.model_copy(update={"proxy": settings.proxy.model_copy(update={"batch_size": 5})})
+    )
     state = fed.start()[0]
     client = RoundExecution(fed, state, {}).client(0)
     sizes = [len(batch.labels) for batch in client.estimation_batches()]
@@ -92,24 +108,34 @@ def test_importance_takes_part_in_every_nth_round():
     _, rows = advance(fed, 7)
     plain = 3 * message_bytes(fed.algorithm.net.state_dict())
     extra = [row["bytes_down"] - plain for row in rows[1:]]
-    assert extra == [3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)]
+    assert extra == [
+        3 * 4 * len(fed.algorithm.trained) if round % 3 == 1 else 0 for round in range(1, 8)
+    ]
     assert all(row["bytes_up"] == plain for row in rows[1:])
 
 
 def test_fedcurv_sends_the_curvature_where_a_client_ended():
-    """I at the weights that it sends, on its own images, and I w of the same; not of what it received."""
+    """I at the weights that it sends, on its own images, and I w of the same; not of what it
+    received."""
     fed = federation(config(algorithm={"name": "fedcurv"}))
     state, _ = fed.start()
     work = RoundExecution(fed, state, {})
     for client, _, message in work.train(receive(fed, state)):
         ended = {name: message[name] for name in fed.algorithm.trained}
-        fisher = importance("fisher", fed.algorithm, ended, work.client(client.number).estimation_batches())
+        fisher = importance(
+            "fisher", fed.algorithm, ended, work.client(client.number).estimation_batches()
+        )
         assert_close({name: message["curvature." + name] for name in ended}, fisher, 1e-12)
-        assert_close({name: message["pull." + name] for name in ended}, {n: fisher[n] * ended[n] for n in ended}, 1e-12)
+        assert_close(
+            {name: message["pull." + name] for name in ended},
+            {n: fisher[n] * ended[n] for n in ended},
+            1e-12,
+        )
 
 
 def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monkeypatch):
-    """In float32, where curvature falls by ten orders of magnitude after the first of three rounds."""
+    """In float32, where curvature falls by ten orders of magnitude after the first of three
+    rounds."""
     last, calls = {}, iter(range(12))
 
     def falling(definition, algorithm, weights, batches):
@@ -119,7 +145,13 @@ def test_sums_of_fedcurv_keep_nothing_of_how_its_first_values_were_rounded(monke
         return last[call % 4]
 
     monkeypatch.setattr(fedcurv, "importance", falling)
-    settings = {"algorithm": {"name": "fedcurv"}, "precision": "float32", "clients_per_round": 4, "rounds": 3, "lr": 1e-6}
+    settings = {
+        "algorithm": {"name": "fedcurv"},
+        "precision": "float32",
+        "clients_per_round": 4,
+        "rounds": 3,
+        "lr": 1e-6,
+    }
     state, _ = advance(federation(config(**settings), executor="sequential"))
     for name in state.weights:
         true = sum(one[name].double() for one in last.values())

@@ -1,4 +1,5 @@
-"""FedFusion: messages, the moving average, and the extractors in tests. Its steps by hand: test_algorithms.py."""
+"""FedFusion: messages, the moving average, and the extractors in tests. Its steps by hand:
+test_algorithms.py."""
 
 from dataclasses import replace
 
@@ -16,32 +17,46 @@ def fused(**options):
     return federation(config(algorithm={"name": "fedfusion", **options}))
 
 
-@pytest.mark.parametrize(("operator", "extra"), [("conv", 2 * 3 * 3 + 3), ("multi", 3), ("single", 1)])
+@pytest.mark.parametrize(
+    ("operator", "extra"), [("conv", 2 * 3 * 3 + 3), ("multi", 3), ("single", 1)]
+)
 def test_bytes_of_fusion(operator, extra):
-    """Extractor, fusion and classifier, in both directions: a client makes E_g from what it receives. Three maps here."""
+    """Extractor, fusion and classifier, in both directions: a client makes E_g from what it
+    receives. Three maps here."""
     fed, plain = fused(operator=operator), federation(config())
     state, rows = advance(fed, 2)
     weights = extra + sum(tensor.numel() for tensor in plain.algorithm.net.parameters())
     assert fed.algorithm.net.channels == 3
-    assert [(row["bytes_down"], row["bytes_up"]) for row in rows[1:]] == [(3 * 8 * weights, 3 * 8 * weights)] * 2
+    assert [(row["bytes_down"], row["bytes_up"]) for row in rows[1:]] == [
+        (3 * 8 * weights, 3 * 8 * weights)
+    ] * 2
     assert message_bytes(receive(fed, state)) == 8 * weights == message_bytes(state.weights)
 
 
 def extracted(fed, weights, x):
-    part = {key.removeprefix("extractor."): tensor for key, tensor in weights.items() if key.startswith("extractor.")}
+    part = {
+        key.removeprefix("extractor."): tensor
+        for key, tensor in weights.items()
+        if key.startswith("extractor.")
+    }
     return functional_call(fed.algorithm.net.extractor, part, (x,))
 
 
 def logits_by_hand(fed, local, reference, x):
     """The fused network with E_l from `local`, E_g from `reference`, all else from `local`."""
     gate = local["fusion.gate"]
-    features = (gate * extracted(fed, reference, x) + (1 - gate) * extracted(fed, local, x)).flatten(1)
-    features = torch.relu(features @ local["hidden.fc1.layer.weight"].T + local["hidden.fc1.layer.bias"])
+    features = (
+        gate * extracted(fed, reference, x) + (1 - gate) * extracted(fed, local, x)
+    ).flatten(1)
+    features = torch.relu(
+        features @ local["hidden.fc1.layer.weight"].T + local["hidden.fc1.layer.bias"]
+    )
     return features @ local["head.weight"].T + local["head.bias"]
 
 
 def after_a_round(fed):
-    """The state after one round, its gates set to 0.6: of themselves they are so small at first that E_g hardly matters."""
+    """The state after one round, its gates set to 0.6: of themselves they are so small at first
+    that E_g hardly matters."""
     state, _ = advance(fed, 1)
     gate = torch.full_like(state.weights["fusion.gate"], 0.6)
     return replace(state, weights=state.weights | {"fusion.gate": gate})
@@ -60,7 +75,12 @@ def test_global_model_is_tested_with_the_extractor_of_the_round_before(tested_wi
     reference = {"previous": before, "new": after}[tested_with].weights
     expected = measured(logits_by_hand(fed, after.weights, reference, x), y)
     assert (row["test_accuracy"], row["test_loss"]) == pytest.approx(expected, rel=1e-12)
-    other = measured(logits_by_hand(fed, after.weights, {"previous": after, "new": before}[tested_with].weights, x), y)
+    other = measured(
+        logits_by_hand(
+            fed, after.weights, {"previous": after, "new": before}[tested_with].weights, x
+        ),
+        y,
+    )
     assert row["test_loss"] != pytest.approx(other[1], rel=1e-4)
 
 

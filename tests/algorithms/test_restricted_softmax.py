@@ -1,4 +1,5 @@
-"""FedAvg with the local softmax over a client's classes: by hand, beside Psi-Net's, and where it is FedAvg."""
+"""FedAvg with the local softmax over a client's classes: by hand, beside Psi-Net's, and where it is
+FedAvg."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from support.federation import config, federation, local, receive, scores
 from support.server_steps import averaged, check_server
 
 METHOD = {"name": "restricted_softmax"}
-CLASSES = {"partition": {"name": "balanced_classes", "clients": 5, "classes_per_client": 2}, "clients_per_round": 5}
+CLASSES = {
+    "partition": {"name": "balanced_classes", "clients": 5, "classes_per_client": 2},
+    "clients_per_round": 5,
+}
 
 
 def restricted(w: dict, at: Scene) -> tuple:
@@ -26,7 +30,12 @@ def restricted(w: dict, at: Scene) -> tuple:
 
 @pytest.mark.parametrize(
     ("labels", "pull"),
-    [((0, 2, 0, 2, 2, 0), restricted), ((1, 2, 1, 1, 2, 1), restricted), ((1,) * 6, restricted), ((0, 1, 2, 0, 1, 0), none)],
+    [
+        ((0, 2, 0, 2, 2, 0), restricted),
+        ((1, 2, 1, 1, 2, 1), restricted),
+        ((1,) * 6, restricted),
+        ((0, 1, 2, 0, 1, 0), none),
+    ],
 )
 def test_a_client_by_hand(labels, pull):
     """One that lacks a class, two and none."""
@@ -38,8 +47,12 @@ def test_the_server_by_hand():
 
 
 def test_scores_of_absent_classes_do_not_move_but_are_tested():
-    """Without weight decay. The network's loss on test images is that of FedAvg's with the same weights, over all classes."""
-    fed, fedavg = (federation(config(algorithm=choice, momentum=0.9, **CLASSES)) for choice in (METHOD, {"name": "fedavg"}))
+    """Without weight decay. The network's loss on test images is that of FedAvg's with the same
+    weights, over all classes."""
+    fed, fedavg = (
+        federation(config(algorithm=choice, momentum=0.9, **CLASSES))
+        for choice in (METHOD, {"name": "fedavg"})
+    )
     state, _ = fed.start()
     received = receive(fed, state)
     held = RoundExecution(fed, state, {}).client(0).classes() > 0

@@ -1,7 +1,7 @@
 """Two rounds of every method's server against the same in NumPy, and that every method learns.
 
-New files in the registry are tested without a change here, but for a server written by hand: in `SERVERS`, or with
-`check_server` in a file of the method's own.
+New files in the registry are tested without a change here, but for a server written by hand: in
+`SERVERS`, or with `check_server` in a file of the method's own.
 """
 
 from functools import partial
@@ -12,13 +12,23 @@ import pytest
 
 from support.federation import ALGORITHMS
 from support.own_steps import own_checks
-from support.server_steps import CLASSES, CLIENTS, SHARE, SHARES, averaged, check_server, shared, weighted
+from support.server_steps import (
+    CLASSES,
+    CLIENTS,
+    SHARE,
+    SHARES,
+    averaged,
+    check_server,
+    shared,
+    weighted,
+)
 
 # Servers by hand: from a `Scene` to the new weights and the new state.
 
 
 def normalised_steps(at):
-    """FedNova: x - (sum p |a|) sum p (x - y) / |a|, |a| counted step by step; statistics are averaged."""
+    """FedNova: x - (sum p |a|) sum p (x - y) / |a|, |a| counted step by step; statistics are
+    averaged."""
     counts = []
     for sent in at.phases[0]:
         velocity = count = 0.0
@@ -38,7 +48,8 @@ def normalised_steps(at):
 
 
 def controlled(server_lr, at):
-    """SCAFFOLD: x + server_lr * mean (y - x), c + sum over the participants of p (c_i' - c_i), p their weights among all."""
+    """SCAFFOLD: x + server_lr * mean (y - x), c + sum over the participants of p (c_i' - c_i), p
+    their weights among all."""
     new, _ = averaged(at)
     state = {}
     for name in at.method.trained:
@@ -49,11 +60,14 @@ def controlled(server_lr, at):
 
 
 def dynamic(alpha, at):
-    """FedDyn: h - alpha * sum over the participants of p (y - x), p their weights among all; mean y - h / alpha."""
+    """FedDyn: h - alpha * sum over the participants of p (y - x), p their weights among all; mean y
+    - h / alpha."""
     new, _ = averaged(at)
     state = {}
     for name in at.method.trained:
-        moved = sum(SHARE * sent.share * (sent.message[name] - at.weights[name]) for sent in at.phases[0])
+        moved = sum(
+            SHARE * sent.share * (sent.message[name] - at.weights[name]) for sent in at.phases[0]
+        )
         state[name] = at.state[name] - alpha * moved
         new[name] = new[name] - state[name] / alpha
     return new, state
@@ -86,16 +100,22 @@ def summed(at):
 
 
 def fused(ema, previous, at):
-    """FedFusion: the mean of the weights, but a moving average of lambda; the last extractor stays."""
+    """FedFusion: the mean of the weights, but a moving average of lambda; the last extractor
+    stays."""
     new, _ = averaged(at)
     if "fusion.gate" in new:
         new["fusion.gate"] = ema * at.weights["fusion.gate"] + (1 - ema) * new["fusion.gate"]
-    extractor = {f"global_{name}": value for name, value in at.weights.items() if name.startswith("extractor.")}
+    extractor = {
+        f"global_{name}": value
+        for name, value in at.weights.items()
+        if name.startswith("extractor.")
+    }
     return new, extractor if previous else {}
 
 
 def grouped(trim, at):
-    """Psi-Net, a group for each class: the mean of a group over who has its class; the last one stays, since nobody has it."""
+    """Psi-Net, a group for each class: the mean of a group over who has its class; the last one
+    stays, since nobody has it."""
     new = {name: weighted(name, at) for name in at.weights if name not in at.method.grouped}
     for name in at.method.grouped:
         parts = np.split(at.weights[name].copy(), 3)
@@ -113,8 +133,9 @@ def grouped(trim, at):
 
 
 def matched(at):
-    """FedMA, of clients whose units kept their order: a layer is the mean of what was sent in its phase, the head class by
-    class, by the images of it; a class that nobody has counts for all alike."""
+    """FedMA, of clients whose units kept their order: a layer is the mean of what was sent in its
+    phase, the head class by class, by the images of it; a class that nobody has counts for all
+    alike."""
     blocks, new, state = list(at.method.layers), {}, {}
     for (block, _), phase in zip(pairwise(blocks), at.phases, strict=False):
         for name in at.method.layers[block]:
@@ -168,13 +189,16 @@ SERVERS = [
 def test_every_method_has_a_server_by_hand():
     missing = set(ALGORITHMS) - {name for name, *_ in SERVERS} - own_checks("check_server")
     assert not missing, (
-        f"write in NumPy what the server of {', '.join(sorted(missing))} does in a round and add it to SERVERS, with options "
-        "away from the neutral ones; if it does what FedAvg's does, that is `averaged`"
+        f"write in NumPy what the server of {', '.join(sorted(missing))} does in a round and add "
+        "it to SERVERS, with options away from the neutral ones; if it does what FedAvg's does, "
+        "that is `averaged`"
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "by_hand"), SERVERS, ids=[f"{c[0]}-{'-'.join(map(str, c[1].values()))}" for c in SERVERS]
+    ("name", "options", "by_hand"),
+    SERVERS,
+    ids=[f"{c[0]}-{'-'.join(map(str, c[1].values()))}" for c in SERVERS],
 )
 def test_two_rounds_of_the_server_by_hand(name, options, by_hand):
     check_server(name, options, by_hand)

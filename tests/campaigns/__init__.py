@@ -1,7 +1,9 @@
-"""Long tests that draw their cases: kills at random times, bad inputs, damaged files. No part of the default run.
+"""Long tests that draw their cases: kills at random times, bad inputs, damaged files. No part of
+the default run.
 
-Each is one command, `python -m tests.campaigns.<module> --seed 0 --count 10`. It draws from a seed, prints its figures and ends
-with exit code 1 where a case failed, with the command that repeats that case alone.
+Each is one command, `python -m tests.campaigns.<module> --seed 0 --count 10`. It draws from a seed,
+prints its figures and ends with exit code 1 where a case failed, with the command that repeats that
+case alone.
 """
 
 import sys

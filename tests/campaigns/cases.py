@@ -1,5 +1,5 @@
-"""What all campaigns do: draw numbered cases, try each, count what became of them; and a command of fedrepro in a process of
-its own, which costs no start since it is forked."""
+"""What all campaigns do: draw numbered cases, try each, count what became of them; and a command of
+fedrepro in a process of its own, which costs no start since it is forked."""
 
 import argparse
 import contextlib
@@ -42,7 +42,9 @@ class Ended(NamedTuple):
 
     @property
     def messages(self) -> list[str]:
-        return [line for line in self.text.splitlines() if re.match("(fedrepro[a-z ]*: )?error: ", line)]
+        return [
+            line for line in self.text.splitlines() if re.match("(fedrepro[a-z ]*: )?error: ", line)
+        ]
 
 
 def say(text: str) -> None:
@@ -51,8 +53,8 @@ def say(text: str) -> None:
 
 
 def warm(folder: Path) -> None:
-    """Begin to train here, so that a forked command has little left to import. (After a first backward pass torch refuses
-    others in forked processes.)"""
+    """Begin to train here, so that a forked command has little left to import. (After a first
+    backward pass torch refuses others in forked processes.)"""
     write(folder, {})
     with contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
         main.main(["train", "--budget", "0s"])
@@ -60,7 +62,8 @@ def warm(folder: Path) -> None:
 
 
 def apart(folder: Path, output: Path, work: Callable[[], int]) -> int:
-    """Do what the command line does, or other `work`, in `folder`, as a process group of its own; its id."""
+    """Do what the command line does, or other `work`, in `folder`, as a process group of its own;
+    its id."""
     sys.stdout.flush()
     if child := os.fork():
         return child
@@ -118,7 +121,8 @@ def ended(folder: Path, work: Callable[[], int], seconds: float = 300) -> Ended:
 
 
 def one_message(ended: Ended) -> str:
-    """The message of a command that refused; Failed where there is none, more than one, or a traceback."""
+    """The message of a command that refused; Failed where there is none, more than one, or a
+    traceback."""
     if "Traceback" in ended.text or ended.code not in (1, 2):
         raise Failed(f"exit code {ended.code}:\n{ended.text[-3000:]}")
     if len(ended.messages) != 1:
@@ -127,19 +131,26 @@ def one_message(ended: Ended) -> str:
 
 
 def contents(*folders: Path) -> dict[str, bytes]:
-    """What has to be the same however often a job was killed: file -> bytes. Locks and Snakemake's own are not looked at."""
+    """What has to be the same however often a job was killed: file -> bytes. Locks and Snakemake's
+    own are not looked at."""
     found = {}
     for folder in folders:
         for path in folder.rglob("*"):
             if path.is_file() and path.name not in FREE and not path.name.endswith(".lock"):
-                record = json.dumps(without_times(path.parent)).encode() if path.name == "record.json" else path.read_bytes()
+                record = (
+                    json.dumps(without_times(path.parent)).encode()
+                    if path.name == "record.json"
+                    else path.read_bytes()
+                )
                 found[f"{folder.name}/{path.relative_to(folder)}"] = record
     return found
 
 
 def different(whole: dict[str, bytes], found: dict[str, bytes]) -> list[str]:
     """The names that only one has, or whose bytes differ."""
-    return sorted(name for name in whole.keys() | found.keys() if whole.get(name) != found.get(name))
+    return sorted(
+        name for name in whole.keys() | found.keys() if whole.get(name) != found.get(name)
+    )
 
 
 Case = Callable[[int, random.Random], str]
@@ -176,5 +187,8 @@ def run_campaign(name: str, campaign: Callable[[], Case], options: argparse.Name
             say(f"case {number} FAILED: {message}\n  again: {again}")
     figures = ", ".join(f"{many} {what}" for what, many in sorted(outcomes.items())) or "none held"
     lasted = time.monotonic() - began
-    say(f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; {failed} failed")
+    say(
+        f"{name}, seed {options.seed}: {len(numbers)} cases in {lasted:.0f} s: {figures}; "
+        f"{failed} failed"
+    )
     return 1 if failed else 0

@@ -1,7 +1,9 @@
-"""Kills at random times, and terminations: `fedrepro train` on drawn settings, from raw data to the last study. However often
-and wherever it is killed, the same command ends with the bytes of an undisturbed one.
+"""Kills at random times, and terminations: `fedrepro train` on drawn settings, from raw data to the
+last study. However often and wherever it is killed, the same command ends with the bytes of an
+undisturbed one.
 
-`python -m tests.campaigns.kills --seed 0 --count 200`; whole Snakemake jobs are killed in tests/pipeline/test_snakemake.py
+`python -m tests.campaigns.kills --seed 0 --count 200`; whole Snakemake jobs are killed in
+tests/pipeline/test_snakemake.py
 """
 
 import os
@@ -26,11 +28,15 @@ STUDIES = (
 
 
 def settings(draw: random.Random) -> dict:
-    """Of one run; what there is to break off: rounds with state on both sides, checkpoints, snapshots, studies."""
+    """Of one run; what there is to break off: rounds with state on both sides, checkpoints,
+    snapshots, studies."""
     study = draw.choice(STUDIES)
     training = {
         "rounds": draw.randint(4, 12),
-        "partition": {"name": "permuted" if "newcomers" in study else draw.choice(("iid", "permuted")), "clients": 3},
+        "partition": {
+            "name": "permuted" if "newcomers" in study else draw.choice(("iid", "permuted")),
+            "clients": 3,
+        },
         "momentum": draw.choice((0.0, 0.9)),
         "augment": draw.choice(([], ["crop", "brightness"])),
         "proxy": {"share": 0.1},
@@ -60,13 +66,16 @@ def single(number: int, draw: random.Random) -> str:
         kills = sum(broken(killed, draw, lasts) for _ in range(draw.randint(1, 4)))
         if (ended := cases.command(killed, "train")).code:
             raise Failed(f"the same command: {changes}\n{ended.text[-2000:]}")
-        if other := cases.different(*(cases.contents(place / "data", place / "results") for place in (whole, killed))):
+        if other := cases.different(
+            *(cases.contents(place / "data", place / "results") for place in (whole, killed))
+        ):
             raise Failed(f"after {kills} kills other bytes: {other}: {changes}")
     return f"same bytes after {kills} kills"
 
 
 def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
-    """Whether `train` was killed before it was over; a termination must be reported without a traceback."""
+    """Whether `train` was killed before it was over; a termination must be reported without a
+    traceback."""
     how = draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
     log = folder / "output"
     child = cases.apart(folder, log, lambda: main.main(["train"]))
@@ -74,7 +83,8 @@ def broken(folder: Path, draw: random.Random, lasts: float) -> bool:
         return False
     os.kill(child, how)
     code = cases.waited(child, 120)
-    output = log.read_text(encoding="utf-8") if log.exists() else ""  # missing if it was killed at once
+    # missing if it was killed at once
+    output = log.read_text(encoding="utf-8") if log.exists() else ""
     if "Traceback" in output or code not in (0, 130, -how):
         raise Failed(f"exit code {code} after {how.name}:\n{output[-3000:]}")
     return code != 0

@@ -1,4 +1,5 @@
-"""README, CONTRIBUTING, docs/ and CITATION.cff: links, commands, code, and what they quote of the reports."""
+"""README, CONTRIBUTING, docs/ and CITATION.cff: links, commands, code, and what they quote of the
+reports."""
 
 import re
 import shutil
@@ -13,8 +14,12 @@ from fedrepro.report import paper as spec
 from fedrepro.report.verdicts import summary
 from support.checkout import ROOT
 
-PAPERS = list(read_params(ROOT / "params.yaml", {"scale": "paper"}).default_papers)  # with committed results
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md")), *sorted((ROOT / "docs").glob("*.md"))]
+# with committed results
+PAPERS = list(read_params(ROOT / "params.yaml", {"scale": "paper"}).default_papers)
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 NUMBER = r"[-+]?[\d.]+ ± [\d.]+ (?:points|%|rounds) \(n = \d+\)"
 SCALES = ("paper", "small")
 
@@ -29,7 +34,11 @@ def verdicts(scale: str, paper: str) -> list[summary.Record]:
 
 def rows(text: str) -> set[tuple[str, ...]]:
     """The cells of all rows of the tables in a text."""
-    return {tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines() if line.startswith("|")}
+    return {
+        tuple(cell.strip() for cell in line.split("|")[1:-1])
+        for line in text.splitlines()
+        if line.startswith("|")
+    }
 
 
 # ---- what is quoted of the results
@@ -39,7 +48,9 @@ def rows(text: str) -> set[tuple[str, ...]]:
 def test_numbers_in_short_are_those_of_verdicts(paper):
     short = text_of(ROOT / "docs" / f"{paper}.md").split("## In short")[1].split("\n## ")[0]
     quoted = re.findall(NUMBER, " ".join(short.split()))
-    assert quoted and set(quoted) <= {record.ours for scale in SCALES for record in verdicts(scale, paper)}
+    assert quoted and set(quoted) <= {
+        record.ours for scale in SCALES for record in verdicts(scale, paper)
+    }
 
 
 # ---- what is shown
@@ -66,14 +77,23 @@ def headings(text: str) -> set[str]:
 def test_commands_and_settings_that_are_shown_exist(path):
     text = text_of(path)
     commands = {name for name, *_ in main.COMMANDS}
-    assert set(re.findall(r"(?:uv run fedrepro|`fedrepro|python -m fedrepro\.cli) (\w+)", text)) <= commands
+    assert (
+        set(re.findall(r"(?:uv run fedrepro|`fedrepro|python -m fedrepro\.cli) (\w+)", text))
+        <= commands
+    )
     given = re.findall(r"--config ((?:\w+=\S+ ?)+)", text)
-    assert {pair.partition("=")[0] for pairs in given for pair in pairs.split()} <= set(Params.model_fields)
+    assert {pair.partition("=")[0] for pairs in given for pair in pairs.split()} <= set(
+        Params.model_fields
+    )
 
 
 def test_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
-    """README's blocks train and read committed results; the last one of docs/python.md trains too. What is shown learns."""
-    blocks = [re.findall(r"```python\n(.*?)```", text_of(ROOT / name), re.DOTALL) for name in ("README.md", "docs/python.md")]
+    """README's blocks train and read committed results; the last one of docs/python.md trains too.
+    What is shown learns."""
+    blocks = [
+        re.findall(r"```python\n(.*?)```", text_of(ROOT / name), re.DOTALL)
+        for name in ("README.md", "docs/python.md")
+    ]
     monkeypatch.chdir(ROOT)
     for code in [*blocks[0][1:], *blocks[1][:-1]]:
         exec(code, {})
@@ -82,7 +102,8 @@ def test_python_that_is_shown_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     exec(blocks[0][0], {})
     [shown] = re.findall(r"# (0\.\d+)$", blocks[0][0], re.MULTILINE)
-    assert float(capsys.readouterr().out) == pytest.approx(float(shown), abs=0.02)  # on other processors sums round differently
+    # on other processors sums round differently
+    assert float(capsys.readouterr().out) == pytest.approx(float(shown), abs=0.02)
     exec(blocks[1][-1].replace("rounds=30", "rounds=8"), {})
     assert float(capsys.readouterr().out.split()[-2]) > 0.8
 
@@ -93,7 +114,11 @@ def test_generated_files_are_up_to_date(tmp_path):
     for path, text in texts.items():
         assert text_of(ROOT / path) == text, path
         (tmp_path / path).parent.mkdir(exist_ok=True, parents=True)
-    for path in (ROOT / "params.yaml", *ROOT.glob("workflow/papers/*/*.yaml"), *ROOT.glob("workflow/papers/*/curves.json")):
+    for path in (
+        ROOT / "params.yaml",
+        *ROOT.glob("workflow/papers/*/*.yaml"),
+        *ROOT.glob("workflow/papers/*/curves.json"),
+    ):
         shutil.copyfile(path, tmp_path / path.relative_to(ROOT))
     assert docs.write(tmp_path) == list(texts) and docs.write(tmp_path) == []
 
@@ -102,10 +127,19 @@ def test_generated_files_are_up_to_date(tmp_path):
 
 
 def test_the_citation_names_the_package_and_every_paper():
-    cited, package = yaml.safe_load(text_of(ROOT / "CITATION.cff")), text_of(ROOT / "pyproject.toml")
-    assert f'version = "{cited["version"]}"' in package and f'license = "{cited["license"]}"' in package
+    cited, package = (
+        yaml.safe_load(text_of(ROOT / "CITATION.cff")),
+        text_of(ROOT / "pyproject.toml"),
+    )
+    assert (
+        f'version = "{cited["version"]}"' in package
+        and f'license = "{cited["license"]}"' in package
+    )
     for paper, one in zip(PAPERS, cited["references"], strict=True):
         reference = spec.read_paper(paper, read_params(ROOT / "params.yaml")).reference
         names = [f"{author['given-names']} {author['family-names']}" for author in one["authors"]]
-        assert reference.startswith(f"{', '.join(names)}. {one['title']}. ") and one["identifiers"][0]["value"] in reference
+        assert (
+            reference.startswith(f"{', '.join(names)}. {one['title']}. ")
+            and one["identifiers"][0]["value"] in reference
+        )
         assert str(one["year"]) in reference

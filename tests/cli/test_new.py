@@ -51,7 +51,9 @@ def write(capsys, kind: str) -> list[str]:
     assert main.main(["new", kind, "mine"]) == 0
     lines = capsys.readouterr().out.splitlines()
     files = [line for line in lines if not line.startswith("next: uv run ")]
-    assert all(Path(file).is_file() for file in files) and len(lines) == len(files) + len(new.NEXT[kind])
+    assert all(Path(file).is_file() for file in files) and len(lines) == len(files) + len(
+        new.NEXT[kind]
+    )
     before = {file: Path(file).read_bytes() for file in files}
     assert main.main(["new", kind, "mine"]) == 2
     assert capsys.readouterr().err == f"error: {files[0]}: already exists. Choose another name.\n"
@@ -62,7 +64,10 @@ def write(capsys, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["2nd", "class", "_mine", "Mine", "a-b", "../mine", "base", " "])
 def test_a_name_that_is_no_module_is_refused(name, tree, capsys):
-    assert main.main(["new", "method", name]) == 2 and "cannot be used as a name" in capsys.readouterr().err
+    assert (
+        main.main(["new", "method", name]) == 2
+        and "cannot be used as a name" in capsys.readouterr().err
+    )
     assert not (tree / "src").exists() and main.OPTIONS["kind"]["choices"] == tuple(new.FILES)
 
 
@@ -82,20 +87,34 @@ def test_a_method_agrees_with_its_steps_by_hand(tree, capsys):
 def test_a_model_is_trained_alike_by_both_executors(tree, capsys):
     write(capsys, "model")
     settings = config(model={"name": "mine", "width": 0.2}, rounds=1)
-    one, other = (advance(federation(settings, executor=name))[0].weights for name in ("sequential", "stacked"))
+    one, other = (
+        advance(federation(settings, executor=name))[0].weights
+        for name in ("sequential", "stacked")
+    )
     assert "extractor.mix1.layer.weight" in one
     assert_close(one, other, 1e-12)
 
 
-def test_a_data_set_is_read_but_refused_until_its_checksum_is_known(tree, package, capsys, monkeypatch):
+def test_a_data_set_is_read_but_refused_until_its_checksum_is_known(
+    tree, package, capsys, monkeypatch
+):
     [file] = write(capsys, "dataset")
     shutil.copy(file, package / "data/datasets")
-    source, draw = importlib.import_module("fedrepro.data.datasets.mine").SOURCES["mine"], np.random.default_rng(0)
+    source, draw = (
+        importlib.import_module("fedrepro.data.datasets.mine").SOURCES["mine"],
+        np.random.default_rng(0),
+    )
     monkeypatch.setitem(datasets.SOURCES, "mine", source)
     images = draw.integers(0, 256, (6, 28, 28), np.uint8)
     labels = np.arange(6) % 2
     (tree / "mirror/mine").mkdir(parents=True)
-    np.savez(tree / "mirror/mine/mine.npz", train_x=images, train_y=labels, test_x=images[:2], test_y=labels[:2])
+    np.savez(
+        tree / "mirror/mine/mine.npz",
+        train_x=images,
+        train_y=labels,
+        test_x=images[:2],
+        test_y=labels[:2],
+    )
     shapes = [array.shape for array in source.read(tree / "mirror/mine", Frozen())]
     assert shapes == [(6, 1, 28, 28), (6,), (2, 1, 28, 28), (2,)]
     with pytest.raises(UserError, match="mine: "):
@@ -104,11 +123,17 @@ def test_a_data_set_is_read_but_refused_until_its_checksum_is_known(tree, packag
 
 def test_a_paper_is_trained_and_drawn_at_scale_quick(tree, capsys):
     """In seconds, and without a word about other papers; a comment of params.yaml stays."""
-    before = re.sub(r"(?m)^papers: \[.* (\w+\])", r"papers: [\1", (tree / "params.yaml").read_text())  # to plan one other paper
+    # to plan one other paper
+    before = re.sub(
+        r"(?m)^papers: \[.* (\w+\])", r"papers: [\1", (tree / "params.yaml").read_text()
+    )
     (tree / "params.yaml").write_text(before)
     assert write(capsys, "paper")[-1] == "params.yaml"
     after = (tree / "params.yaml").read_text()
-    assert after.replace(", mine]", "]").replace("[mine]", "[]") == before and after.count("mine]") == 4
+    assert (
+        after.replace(", mine]", "]").replace("[mine]", "[]") == before
+        and after.count("mine]") == 4
+    )
     assert main.main(["train", "mine", "--device", "cpu"]) == 0
     assert len(list(tree.glob("results/runs/*/*/record.json"))) == 4
     params, paths, folder = read_params(), Paths(), Path("reports/quick/mine")
@@ -119,9 +144,13 @@ def test_a_paper_is_trained_and_drawn_at_scale_quick(tree, capsys):
     with (folder / "tables/table1.csv").open() as table:
         accuracies = {row["series"]: float(row["fig_1_percent"]) for row in csv.DictReader(table)}
     assert accuracies.keys() == {"FedAvg", "FedProx"} and min(accuracies.values()) > 40
-    caption = (folder / "tables/table1.tex").read_text()  # it names what was run: ten clients, digits
+    # it names what was run: ten clients, digits
+    caption = (folder / "tables/table1.tex").read_text()
     assert "Dirichlet(0.5)" in caption and "100 clients" not in caption and "MNIST" not in caption
-    assert list(spec.claims) == ["fig1-higher"] and json.loads((folder / "tables/verdicts.json").read_text()) == []
+    assert (
+        list(spec.claims) == ["fig1-higher"]
+        and json.loads((folder / "tables/verdicts.json").read_text()) == []
+    )
     for scale, seeds, rounds in (("small", 3, 40), ("paper", 1, 100)):
         alone = read_params(overrides={"scale": scale, "papers": ["mine"]})
         [item] = plan.plan_experiments(alone, paths)["mine"].values()

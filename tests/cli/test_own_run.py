@@ -1,4 +1,5 @@
-"""`fedrepro run`: settings of a command line become a small paper, which is checked, trained and drawn like any other."""
+"""`fedrepro run`: settings of a command line become a small paper, which is checked, trained and
+drawn like any other."""
 
 import csv
 import statistics
@@ -38,19 +39,25 @@ def test_each_setting_has_its_place():
     assert again[EXPERIMENTS]["run"]["partition"] == {"clients": 10, "name": "iid"}
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    (["lrr=1"], "unknown setting 'lrr': nearest are lr"),
-    (["mu=1"], "mu: an option of .*fedprox"),
-    (["seeds=3..1"], "seeds: expected 1 to 1000 numbers"),
-    (["seeds=0..99999999"], "seeds: expected 1 to 1000 numbers"),
-    ([f"{key}={','.join(map(str, range(1, 41)))}" for key in ("lr", "rounds")], "fedavg: more than 1000 combinations"),
-    (["lr=!!python/object:os.system a"], "lr: "),
-    (["optimizer=adam"], "optimizer: a setting of all clients, and an option of fedopt"),
-    (["dataset=mnist"], "dataset: --data names the data set"),
-    (["lr=0.1,0.2", "lr=0.3"], "lr: given twice"),
-    (["seeds.x=1"], "unknown setting 'seeds.x'"),
-    ([f"{'partition.' * 3000}alpha=1"], "unknown setting"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["lrr=1"], "unknown setting 'lrr': nearest are lr"),
+        (["mu=1"], "mu: an option of .*fedprox"),
+        (["seeds=3..1"], "seeds: expected 1 to 1000 numbers"),
+        (["seeds=0..99999999"], "seeds: expected 1 to 1000 numbers"),
+        (
+            [f"{key}={','.join(map(str, range(1, 41)))}" for key in ("lr", "rounds")],
+            "fedavg: more than 1000 combinations",
+        ),
+        (["lr=!!python/object:os.system a"], "lr: "),
+        (["optimizer=adam"], "optimizer: a setting of all clients, and an option of fedopt"),
+        (["dataset=mnist"], "dataset: --data names the data set"),
+        (["lr=0.1,0.2", "lr=0.3"], "lr: given twice"),
+        (["seeds.x=1"], "unknown setting 'seeds.x'"),
+        ([f"{'partition.' * 3000}alpha=1"], "unknown setting"),
+    ],
+)
 def test_what_is_refused(words, message):
     with pytest.raises(UserError, match=message):
         settings_files(["fedavg", "fedopt"], "digits", words)
@@ -58,7 +65,9 @@ def test_what_is_refused(words, message):
 
 def test_settings_of_one_call_do_not_reach_the_next():
     first = settings_files(["fedavg"], "digits", [])
-    settings_files(["fedavg"], "digits", ["partition=dirichlet", "partition.alpha=0.3", "clients=4"])
+    settings_files(
+        ["fedavg"], "digits", ["partition=dirichlet", "partition.alpha=0.3", "clients=4"]
+    )
     assert settings_files(["fedavg"], "digits", []) == first
 
 
@@ -72,7 +81,9 @@ def test_series_keep_the_number_of_clients():
         {"partition": {"clients": 20, "name": "iid"}},
     ]
     assert kinds["clients_per_round"] == 5
-    assert kinds["series"]["fedavg partition shards"]["overrides"] == {"partition": {"clients": 5, "name": "shards"}}
+    assert kinds["series"]["fedavg partition shards"]["overrides"] == {
+        "partition": {"clients": 5, "name": "shards"}
+    }
 
 
 @pytest.mark.parametrize(("word", "problem"), [
@@ -85,10 +96,14 @@ def test_series_keep_the_number_of_clients():
     ("seeds=1,1", "values must be unique"),
     ("optimizer.name=foo", "literal['sgd']: Input should be 'sgd'"),
 ])  # fmt: skip
-def test_a_mistake_is_named_as_typed_and_leaves_nothing(word, problem, tmp_path, monkeypatch, capsys):
+def test_a_mistake_is_named_as_typed_and_leaves_nothing(
+    word, problem, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main.main(["run", "fedprox", "--data", "digits", "rounds=1", word]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {word}: {problem}") and not list(tmp_path.glob("results/own"))
+    assert capsys.readouterr().err.startswith(f"error: {word}: {problem}") and not list(
+        tmp_path.glob("results/own")
+    )
 
 
 def test_a_diverged_series_is_shown_as_one(tmp_path, monkeypatch, capsys):
@@ -120,16 +135,27 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
 
 
 def test_two_methods_are_compared_by_seed(tmp_path, monkeypatch, capsys):
-    """The table's lead is the mean of the differences by seed, and its interval t (4.303 at three seeds) times their error."""
+    """The table's lead is the mean of the differences by seed, and its interval t (4.303 at three
+    seeds) times their error."""
     monkeypatch.chdir(tmp_path)
-    small = ["rounds=2", "clients=4", "batch_size=40", "train_images=400", "test_images=200", "seeds=0..2"]
+    small = [
+        "rounds=2",
+        "clients=4",
+        "batch_size=40",
+        "train_images=400",
+        "test_images=200",
+        "seeds=0..2",
+    ]
     command = ["run", "fedavg", "fedprox", "--data", "digits", *small, "mu=1", "--out", "here"]
     assert main.main(command) == 0
     out = capsys.readouterr().out
     assert "model: mlp, rounds: 2, " in out.splitlines()[0] and "series" not in out.splitlines()[0]
     assert "At the end, above fedavg" in out and "█" in out
     with open("here/data/run.csv", encoding="utf-8") as file:
-        last = {(row["series"], row["seed"]): float(row["test_accuracy"]) for row in csv.DictReader(file)}
+        last = {
+            (row["series"], row["seed"]): float(row["test_accuracy"])
+            for row in csv.DictReader(file)
+        }
     leads = [100 * (last["fedprox", seed] - last["fedavg", seed]) for seed in "012"]
     with open("here/tables/leads.csv", encoding="utf-8") as file:
         *_, written = csv.reader(file)

@@ -1,4 +1,5 @@
-"""What the user of Snakemake sees: cost, one line of progress, failures in one line each, the end."""
+"""What the user of Snakemake sees: cost, one line of progress, failures in one line each, the
+end."""
 
 import importlib
 import io
@@ -32,11 +33,20 @@ from support.terminal import CTRL_C, OnTerminal, opened
 
 
 def record(message: str = "", level: int = logging.INFO, **extra) -> logging.LogRecord:
-    return logging.makeLogRecord({"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra)
+    return logging.makeLogRecord(
+        {"msg": message, "levelno": level, "levelname": logging.getLevelName(level)} | extra
+    )
 
 
-def entry(name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")) -> Work:
-    given = {"group": "p/fig", "name": f"fig {name}", "cost": Cost(1, 1, 1e12, seconds), "is_study": studies}
+def entry(
+    name: str, seconds: float, studies: bool = False, folder: Path = Path("results/runs/p")
+) -> Work:
+    given = {
+        "group": "p/fig",
+        "name": f"fig {name}",
+        "cost": Cost(1, 1, 1e12, seconds),
+        "is_study": studies,
+    }
     return Work(SimpleNamespace(id=name), folder / name / "record.json", "p_fig", name, **given)
 
 
@@ -66,7 +76,9 @@ def runs(tmp_path) -> list[Path]:
 
 def jobs_of(runs: list[Path]) -> dict[str, list[Work]]:
     """Of the runs the first two in one job."""
-    entries = [entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)]
+    entries = [
+        entry(run.name, 10.0 * place, folder=run.parent) for place, run in enumerate(runs, 1)
+    ]
     return {"train_x": entries[:2], "train_y": entries[2:]}
 
 
@@ -86,7 +98,10 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     finish(runs[0])
     reach(runs[1], 20)
     clock.now += 60  # for 10 of 10 and 10 of 20 seconds: a third of the work
-    assert progress.line() == "1 of 3 runs done | about 2 min left | fig b: round 20/40, test accuracy 81.3 % | fig c"
+    assert (
+        progress.line()
+        == "1 of 3 runs done | about 2 min left | fig b: round 20/40, test accuracy 81.3 % | fig c"
+    )
     reach(runs[1], 20, None)
     assert "fig b: round 20/40, test accuracy - | " in progress.line()
     for run in runs:
@@ -100,7 +115,9 @@ def test_the_line_says_runs_round_accuracy_and_time_left(runs):
     (20, 40, 1000, 2000),
     (0, 0, 1, None),
 ])  # fmt: skip
-def test_only_what_is_done_since_the_first_line_counts_as_speed(runs, before, at_first, seconds, left):
+def test_only_what_is_done_since_the_first_line_counts_as_speed(
+    runs, before, at_first, seconds, left
+):
     clock = Clock()
     progress = Progress(clock)
     progress.requested = jobs_of(runs)
@@ -149,14 +166,20 @@ FAILED = record("x", ERROR, event=LogEvent.JOB_ERROR, jobid=1, rule_name="page",
         ([record("a message"), record("a table", event=LogEvent.RUN_INFO), record("more")], []),
         ([record("a message"), record("cores", event=LogEvent.RESOURCES_INFO)], ["a message"]),
         ([record("full", WARNING), record("a message")], ["warning: full", "a message"]),
-        ([record("a message"), record("no rule", ERROR, event=LogEvent.ERROR, exception="X")], ["no rule"]),
+        (
+            [record("a message"), record("no rule", ERROR, event=LogEvent.ERROR, exception="X")],
+            ["no rule"],
+        ),
         ([record("no backup", WARNING, funcName="restore_output")], []),
         ([BROKEN], ["exit code"]),  # of the Snakefile, not of a job's script
         ([RUNNING, BROKEN, FAILED, record("a job failed", ERROR)], ["FAILED page"]),
         ([record("a group failed", ERROR, event=LogEvent.GROUP_ERROR)], ["a group failed"]),
-        ([record("the end", event=Event.END), record("x", ERROR, event=LogEvent.ERROR)], ["the end"]),
+        (
+            [record("the end", event=Event.END), record("x", ERROR, event=LogEvent.ERROR)],
+            ["the end"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_event_and_level_decide_what_is_shown(records, shown):
     terminal = screen()
     for one in records:
@@ -168,7 +191,11 @@ def test_event_and_level_decide_what_is_shown(records, shown):
 
 @pytest.mark.parametrize("columns", [0, 80, 100, 150])
 def test_a_narrow_terminal_cuts_the_end_and_never_the_time_left(columns, tmp_path):
-    clock, stream, title = Clock(), Terminal(columns), "a client with shares of 連合学習 and a long title, seed"
+    clock, stream, title = (
+        Clock(),
+        Terminal(columns),
+        "a client with shares of 連合学習 and a long title, seed",
+    )
     shown = Screen(stream, live=True, progress=Progress(clock))
     runs = [entry(f"{title} {seed}", 30, folder=tmp_path) for seed in range(3)]
     shown.progress.requested = {f"train_{number}": [run] for number, run in enumerate(runs)}
@@ -179,7 +206,9 @@ def test_a_narrow_terminal_cuts_the_end_and_never_the_time_left(columns, tmp_pat
         reach(run.done_file.parent, 20)
     shown.show()
     line = stream.getvalue().split("\r\x1b[K")[-1]
-    assert line.startswith("0 of 3 runs done | about 10 min left | fig a client") and line.endswith("…")
+    assert line.startswith("0 of 3 runs done | about 10 min left | fig a client") and line.endswith(
+        "…"
+    )
     assert (columns or 80) - 3 <= cells.cell_len(line) < (columns or 80)
 
 
@@ -197,7 +226,11 @@ def script(tmp_path, monkeypatch):
 
     def read_failures() -> list[tuple[str, str]] | None:
         path = failure.failures_file(log)
-        return [(one["name"], one["message"]) for one in json.loads(path.read_text())] if path.exists() else None
+        return (
+            [(one["name"], one["message"]) for one in json.loads(path.read_text())]
+            if path.exists()
+            else None
+        )
 
     return lambda: module.failures_logged(rule), read_failures
 
@@ -245,7 +278,13 @@ sys.exit(main.main(["docs"]))
 def test_a_command_ends_with_one_line(how, tmp_path):
     (tmp_path / "params.yaml").touch()
     command = OnTerminal(
-        100, sys.executable, "-c", WORK, *["slow"] * (how == "Ctrl-C twice"), cwd=tmp_path, env=environment(ROOT)
+        100,
+        sys.executable,
+        "-c",
+        WORK,
+        *["slow"] * (how == "Ctrl-C twice"),
+        cwd=tmp_path,
+        env=environment(ROOT),
     )
     command.read("at work\r\n")
     if isinstance(how, signal.Signals):
@@ -274,7 +313,9 @@ def project(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("how", ["Ctrl-C twice", "closed"])
 def test_snakemake_ends_with_one_line_and_leaves_no_lock(how, project):
     """And no job; what they have done is stored."""
-    terminal = OnTerminal(100, *command("--cores", "2", "train"), cwd=project, env=environment(project))
+    terminal = OnTerminal(
+        100, *command("--cores", "2", "train"), cwd=project, env=environment(project)
+    )
     terminal.read(": round ")
     before = len(terminal.shown)
     if how == "closed":
@@ -284,7 +325,9 @@ def test_snakemake_ends_with_one_line_and_leaves_no_lock(how, project):
         time.sleep(0.3)
         terminal.type(CTRL_C)
         *lines, last = terminal.read()[before:].replace("^C", "").split("\r\x1b[K")
-        assert last == f"{STOPPED}\r\n" and not [line for line in lines if "\n" in line or "FAILED" in line]
+        assert last == f"{STOPPED}\r\n" and not [
+            line for line in lines if "\n" in line or "FAILED" in line
+        ]
         assert "round/s" not in terminal.shown
     assert terminal.code() == 130
     assert not list(project.glob(".snakemake/locks/*"))
@@ -300,19 +343,26 @@ def test_the_cost_is_that_of_the_jobs_that_run(caplog):
     announce = log_filters.announce_cost(jobs, 2)
     with caplog.at_level(logging.INFO, "snakemake.logging"):
         assert announce(record("chatter")) and not caplog.records
-        assert announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2}))
+        assert announce(
+            record(event=LogEvent.RUN_INFO, stats={"train_a": 1, "page": 1, "total": 2})
+        )
         announce(record(event=LogEvent.RUN_INFO, stats={"train_a": 1}))
     (announced,) = caplog.records  # once
     assert (announced.event, announced.requested) == (Event.COST, {"train_a": jobs["train_a"]})
     assert announced.getMessage() == cost.pending_table(jobs["train_a"], 2, 1)
-    assert cost.pending_table(jobs["train_a"], 2).startswith("To be trained: about 2 min on 2 cores,")  # 120 s without a start
+    # 120 s without a start
+    assert cost.pending_table(jobs["train_a"], 2).startswith(
+        "To be trained: about 2 min on 2 cores,"
+    )
 
 
 def test_a_bill_by_hand():
     """Two runs of a sample and 1e12 operations each, and a study of one of them, on two cores."""
     study = replace(entry("c", 1800, True), group="new clients after them, at most")
     found = [entry("a", 3600), entry("b", 7200), study]
-    *lines, last = cost.plan_table([PlannedExperiment("p", "fig", None, ())], found, 2, "quick").splitlines()
+    *lines, last = cost.plan_table(
+        [PlannedExperiment("p", "fig", None, ())], found, 2, "quick"
+    ).splitlines()
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "p/fig 2 of 0 2.00e+00 2 3.0 h",
         "new clients after them, at most 1 1.00e+00 1 30 min",
@@ -326,7 +376,12 @@ def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
         found = entry(name, 60)
         return replace(found, cost=replace(found.cost, cores=cores))
 
-    assert [cost.wall_seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [60, 60, 120, 120]
+    assert [cost.wall_seconds([run("a", cores), run("b", cores)], 4) for cores in (1, 2, 4, 8)] == [
+        60,
+        60,
+        120,
+        120,
+    ]
     assert cost.wall_seconds([entry("a", 60), entry("b", 60), entry("c", 30, True)], 2) == 90
     assert cost.wall_seconds([], 2) == 0
 
@@ -336,7 +391,15 @@ def test_runs_of_several_cores_are_fewer_at_once_and_studies_come_after_them():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h"), (200_000, "56 h"), (1e6, "12 days")],
+    [
+        (0, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (5399, "90 min"),
+        (5400, "1.5 h"),
+        (200_000, "56 h"),
+        (1e6, "12 days"),
+    ],
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
@@ -347,16 +410,27 @@ def test_counts():
 
 
 def test_the_end_names_the_folder_of_a_paper():
-    last = summary.closing_message(["reports/q/p/tables/verdicts.json"], Path("reports/q"), 1).splitlines()[-1]
+    last = summary.closing_message(
+        ["reports/q/p/tables/verdicts.json"], Path("reports/q"), 1
+    ).splitlines()[-1]
     assert last == "reports/q/p: no claim is judged at this scale"
 
 
 def test_the_end_names_the_pages_to_open(monkeypatch):
-    """Those that were made, then the committed first page with what README says of it; figures alone name no page."""
+    """Those that were made, then the committed first page with what README says of it; figures
+    alone name no page."""
     monkeypatch.chdir(ROOT)
     sentence = r"Of the (\d+) numbers .* settings \((\d+) decided\) .* alone \((\d+) decided\)"
     [(claims, paper, small)] = re.findall(sentence, Path("README.md").read_text(encoding="utf-8"))
-    *_, quick, first = summary.closing_message(["reports/quick/index.html"], Path("reports/quick"), 1).splitlines()
-    assert quick == "Open reports/quick/index.html" and first.startswith("Open reports/index.html, ")
-    assert first.endswith(f", {paper} of {claims} at scale paper and {small} of {claims} at scale small are decided")
-    assert "Open" not in summary.closing_message(["reports/quick/p/figures/f.svg"], Path("reports/quick"), 1)
+    *_, quick, first = summary.closing_message(
+        ["reports/quick/index.html"], Path("reports/quick"), 1
+    ).splitlines()
+    assert quick == "Open reports/quick/index.html" and first.startswith(
+        "Open reports/index.html, "
+    )
+    assert first.endswith(
+        f", {paper} of {claims} at scale paper and {small} of {claims} at scale small are decided"
+    )
+    assert "Open" not in summary.closing_message(
+        ["reports/quick/p/figures/f.svg"], Path("reports/quick"), 1
+    )

@@ -16,16 +16,33 @@ from fedrepro.core.errors import (
 )
 
 
-@pytest.mark.parametrize(("text", "shown"), [
-    ("https://name:secret@host/x is gone", "https://***@host/x is gone"),
-    ("https://name:se@cret@host/x", "https://***@host/x"),
-    ("http://name:se/cret@host:80/x", "http://***@host:80/x"),
-    ("sources (http://host/x?token=secret; https://name:secret@other)", "sources (http://host/x?*** https://***@other)"),
-    ("'http://host/?secret'", "'http://host/?***'"),
-    ("Max retries exceeded with url: /api/2?token=secret (Caused by", "Max retries exceeded with url: /api/2?*** (Caused by"),
-    ("postgresql://name:secret@host/db", "postgresql://***@host/db"),
-    *((text, text) for text in ("see /a@b/c?", "me@there.org", "http://host:80/a/b.gz: HTTP 404", "sqlite:///a/b.db")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://name:secret@host/x is gone", "https://***@host/x is gone"),
+        ("https://name:se@cret@host/x", "https://***@host/x"),
+        ("http://name:se/cret@host:80/x", "http://***@host:80/x"),
+        (
+            "sources (http://host/x?token=secret; https://name:secret@other)",
+            "sources (http://host/x?*** https://***@other)",
+        ),
+        ("'http://host/?secret'", "'http://host/?***'"),
+        (
+            "Max retries exceeded with url: /api/2?token=secret (Caused by",
+            "Max retries exceeded with url: /api/2?*** (Caused by",
+        ),
+        ("postgresql://name:secret@host/db", "postgresql://***@host/db"),
+        *(
+            (text, text)
+            for text in (
+                "see /a@b/c?",
+                "me@there.org",
+                "http://host:80/a/b.gz: HTTP 404",
+                "sqlite:///a/b.db",
+            )
+        ),
+    ],
+)
 def test_secrets_in_urls_are_masked(text, shown):
     assert masked(text) == shown and str(UserError(text)) == shown
 
@@ -47,13 +64,29 @@ def test_a_message_is_twenty_lines_at_most_without_what_a_terminal_obeys():
     assert str(UserError("a\x1b[2J\rb\u202e\u2028\n\tc")) == "a\\x1b[2J\\rb\\u202e\\u2028\n\tc"
 
 
-@pytest.mark.parametrize(("error", "words"), [
-    (OSError(errno.ENOSPC, "No space left on device", "results/x"), "x: No space left on device; free .*continues"),
-    (OSError(errno.EROFS, "Read-only file system", "results/x"), "x: Read-only file system; make it writable: .*continues"),
-    (OSError(errno.ENOTDIR, "Not a directory", "results/x"), "x: Not a directory; choose another path"),
-    (MemoryError(), "memory is full .*smaller scale"),
-    (ImportError("libtorch_cpu.so: failed to map segment from shared object"), "memory is full .*libtorch_cpu.so"),
-], ids=("full", "read-only", "wrong path", "memory", "libraries"))  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "results/x"),
+            "x: No space left on device; free .*continues",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "results/x"),
+            "x: Read-only file system; make it writable: .*continues",
+        ),
+        (
+            OSError(errno.ENOTDIR, "Not a directory", "results/x"),
+            "x: Not a directory; choose another path",
+        ),
+        (MemoryError(), "memory is full .*smaller scale"),
+        (
+            ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+            "memory is full .*libtorch_cpu.so",
+        ),
+    ],
+    ids=("full", "read-only", "wrong path", "memory", "libraries"),
+)
 def test_a_full_or_closed_place_is_one_message(error, words):
     failures = Failures()
     with failures.collect("run"):
@@ -63,8 +96,15 @@ def test_a_full_or_closed_place_is_one_message(error, words):
 
 
 def test_a_crash_stays_a_crash():
-    assert as_user_error(OSError(errno.ENOENT, "gone", "x")) is None and as_user_error(ValueError("x")) is None
-    with pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"), error_prefix("a.yaml"), error_prefix("lr"):
+    assert (
+        as_user_error(OSError(errno.ENOENT, "gone", "x")) is None
+        and as_user_error(ValueError("x")) is None
+    )
+    with (
+        pytest.raises(UserError, match=r"^a\.yaml: lr: expected a number$"),
+        error_prefix("a.yaml"),
+        error_prefix("lr"),
+    ):
         raise UserError("expected a number")
     with pytest.raises(ValueError, match="^a crash$"), error_prefix("a.yaml"):
         raise ValueError("a crash")

@@ -81,4 +81,6 @@ def test_a_lock_is_a_file(kind, tmp_path):
         path.symlink_to(other if kind == "link" else "absent")
     with pytest.raises(UserError, match=f"^{path}: "), single_process(path):
         pass
-    assert not is_locked(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
+    assert (
+        not is_locked(path) and other.read_text() == "mine" and not (tmp_path / "absent").exists()
+    )

@@ -12,13 +12,16 @@ from fedrepro.config import registry
 from fedrepro.core import provenance
 from support.code import change, forget
 
-KINDS = ("partitions", "models", "algorithms")  # a module for each name; schedules and tasks have one for all
+# a module for each name; schedules and tasks have one for all
+KINDS = ("partitions", "models", "algorithms")
 
 
 def digests():
     forget()
     return {
-        name: provenance.code_digest(("data.partitions.iid", "models.mnist_cnn", f"algorithms.{name}"))
+        name: provenance.code_digest(
+            ("data.partitions.iid", "models.mnist_cnn", f"algorithms.{name}")
+        )
         for name in ("fedavg", "fedprox")
     }
 
@@ -30,7 +33,9 @@ def before() -> dict[str, str]:
 
 
 def test_digest_of_values():
-    assert provenance.value_digest({"a": 1, "b": [2.5]}) == provenance.value_digest({"b": [2.5], "a": 1})
+    assert provenance.value_digest({"a": 1, "b": [2.5]}) == provenance.value_digest(
+        {"b": [2.5], "a": 1}
+    )
     values = [{"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, [1], 1]
     assert len({provenance.value_digest(value) for value in values}) == len(values)
     assert len(provenance.value_digest(1)) == 10 and len(provenance.value_digest(1, 64)) == 64
@@ -42,7 +47,10 @@ def test_a_copy_has_the_same_digest_and_all_that_is_cached_can_be_cleared(packag
     provenance.PACKAGE = Path(provenance.__file__).parents[1]
     assert digests() == copied
     caches = [value for value in vars(provenance).values() if hasattr(value, "cache_info")]
-    provenance.dataset_digest("fedrepro.data.datasets.digits"), provenance.environment(torch.device("cpu"))
+    (
+        provenance.dataset_digest("fedrepro.data.datasets.digits"),
+        provenance.environment(torch.device("cpu")),
+    )
     assert sum(cache.cache_info().currsize > 0 for cache in caches) > 5
     forget()
     assert not any(cache.cache_info().currsize for cache in caches)
@@ -55,7 +63,9 @@ def test_comments_docstrings_and_layout_do_not_count(before, package):
     change(path, "        mu: NonNegative", '        """Options."""\n\n        mu: NonNegative')
     change(package / "training" / "round.py", '"""Run the round after ', '"""Run a round after ')
     change(
-        package / "training" / "compiled_step" / "step.py", "lr=lr,\n                momentum=self.", "lr=(lr), momentum=self."
+        package / "training" / "compiled_step" / "step.py",
+        "lr=lr,\n                momentum=self.",
+        "lr=(lr), momentum=self.",
     )
     assert digests() == before
 
@@ -65,7 +75,7 @@ def told(rows: list, **more) -> str:
     """Not counted."""
     try:
         [first, *_] = rows
-        return f"{', '.join(f'{x!r:>{first}}' for x in rows)}{more or None}" "b\\n" + str(1e-3 + 1_000)
+        return f"{', '.join(f'{x!r:>{first}}' for x in rows)}{more or None}" "b\\n" + str(1_000.001)
     except* (ValueError, TypeError):
         raise
 '''
@@ -90,7 +100,8 @@ def test_what_is_told_does_not_count(tmp_path, before, after, counts):
 
 
 def test_the_version_of_python_does_not_count(tmp_path):
-    """Three of them (3.11 to 3.13) gave this; `ast.unparse` quotes nested strings in another way from 3.12 on."""
+    """Three of them (3.11 to 3.13) gave this; `ast.unparse` quotes nested strings in another way
+    from 3.12 on."""
     path = tmp_path / "told.py"
     path.write_text(SOURCE, encoding="utf-8")
     assert provenance.value_digest(provenance.normalised_ast(path)) == "92c7fea641"
@@ -119,29 +130,52 @@ def test_changed_code_counts_where_it_is_executed(file, old, new, changed, befor
 
 def test_all_that_computes_counts_where_it_is_loaded():
     """However it is imported, and whatever is set aside."""
-    entries = [provenance.ENTRY_MODULE, *(registry.module_path(kind, name) for kind in KINDS for name in registry.names(kind))]
+    entries = [
+        provenance.ENTRY_MODULE,
+        *(registry.module_path(kind, name) for kind in KINDS for name in registry.names(kind)),
+    ]
     code = "import sys; [__import__(module) for module in sys.argv[1:]]; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, *entries], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *entries], capture_output=True, text=True, check=True
+    )
     rooms = ("fedrepro.training", "fedrepro.core.rng", *map(registry.module_path, KINDS))
-    loaded = {module for module in done.stdout.split() if f"{module}.".startswith(tuple(f"{room}." for room in rooms))}
-    counted = set(provenance.imported_modules(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ()))
+    loaded = {
+        module
+        for module in done.stdout.split()
+        if f"{module}.".startswith(tuple(f"{room}." for room in rooms))
+    }
+    counted = set(
+        provenance.imported_modules(entries, provenance.PACKAGE, provenance.NOT_NUMERIC, ())
+    )
     assert len(loaded) > len(entries) and loaded <= counted
 
 
-PARTS = {name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")}
-SETS = {name: lambda name=name: provenance.dataset_digest(f"{provenance.DATASETS}.{name}") for name in ("released", "digits")}
+PARTS = {
+    name: lambda name=name: provenance.partition_digest(name) for name in ("permuted", "shards")
+}
+SETS = {
+    name: lambda name=name: provenance.dataset_digest(f"{provenance.DATASETS}.{name}")
+    for name in ("released", "digits")
+}
 
 
-@pytest.mark.parametrize(("file", "old", "new", "changed"), [
-    ("algorithms/fedprox.py", "0.5 *", "0.4 *", set()),
-    ("data/partitions/iid.py", "params.clients)", "params.clients + 1)", {"permuted"}),  # which it is made of
-    ("data/partitions/base.py", "order[:count]", "order[count:]", {*PARTS}),  # what deals for all of them
-    ("data/datasets/base.py", "math.prod(", "math.fsum(", set()),
-    ("data/datasets/_fetch.py", "def fetch_raw(", "def fetch_all(", set()),
-    ("data/datasets/released.py", "return", "pass\n    return", {"released"}),
-    ("data/datasets/_prepared.py", "import os", "import sys", {*SETS}),
-])  # fmt: skip
-def test_code_of_partitions_and_data_sets_counts_where_it_is_executed(file, old, new, changed, package):
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("algorithms/fedprox.py", "0.5 *", "0.4 *", set()),
+        # which it is made of
+        ("data/partitions/iid.py", "params.clients)", "params.clients + 1)", {"permuted"}),
+        # what deals for all of them
+        ("data/partitions/base.py", "order[:count]", "order[count:]", {*PARTS}),
+        ("data/datasets/base.py", "math.prod(", "math.fsum(", set()),
+        ("data/datasets/_fetch.py", "def fetch_raw(", "def fetch_all(", set()),
+        ("data/datasets/released.py", "return", "pass\n    return", {"released"}),
+        ("data/datasets/_prepared.py", "import os", "import sys", {*SETS}),
+    ],
+)
+def test_code_of_partitions_and_data_sets_counts_where_it_is_executed(
+    file, old, new, changed, package
+):
     def found() -> dict[str, str]:
         forget()
         return {name: digest() for name, digest in (PARTS | SETS).items()}
@@ -160,7 +194,9 @@ def git(tmp_path, package, monkeypatch):
 
     def call(*words):
         who = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True, text=True
+        )
         forget()
         return done.stdout.strip()
 
@@ -175,7 +211,8 @@ PROX = ("data.partitions.iid", "models.mnist_cnn", "algorithms.fedprox")
 
 
 def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_path):
-    """Not where another file does, nor a comment, nor an algorithm that the run does not execute."""
+    """Not where another file does, nor a comment, nor an algorithm that the run does not
+    execute."""
     first, before = git("rev-parse", "--short=10", "HEAD"), provenance.code_digest(PROX)
     assert provenance.current_commit(PROX) == first and len(first) == 10
     (tmp_path / "notes").write_text("2")
@@ -184,12 +221,17 @@ def test_a_commit_is_dirty_where_the_training_code_differs(package, git, tmp_pat
     assert provenance.current_commit(PROX) == first
     change(package / "algorithms" / "fedprox.py", "0.5 *", "0.4 *")
     forget()
-    assert provenance.current_commit(PROX) == f"{first}-dirty" and provenance.current_commit(MMD) == first
+    assert (
+        provenance.current_commit(PROX) == f"{first}-dirty"
+        and provenance.current_commit(MMD) == first
+    )
     assert provenance.committed_digest(first, PROX) == before != provenance.code_digest(PROX)
     assert provenance.committed_digest(first, (*PROX, "algorithms.absent")) is None
     assert provenance.committed_digest("0123456789", PROX) is None
     made = datetime.fromisoformat(provenance.commit_date(f"{first}-dirty"))
-    assert made.isoformat().endswith("+00:00") and made.timestamp() == int(git("show", "-s", "--format=%ct", "HEAD"))
+    assert made.isoformat().endswith("+00:00") and made.timestamp() == int(
+        git("show", "-s", "--format=%ct", "HEAD")
+    )
     git("commit", "-am", "two")
     assert provenance.current_commit(PROX) == git("rev-parse", "--short=10", "HEAD") != first
     (tmp_path / ".git" / "info" / "attributes").write_text("* export-ignore\n")

@@ -1,4 +1,5 @@
-"""Fetching, decoding and preparing data sets: on small made files, and on real data if there is a mirror."""
+"""Fetching, decoding and preparing data sets: on small made files, and on real data if there is a
+mirror."""
 
 import contextlib
 import gzip
@@ -23,7 +24,15 @@ from fedrepro.config.types import Frozen, InputFile
 from fedrepro.core import provenance, rng
 from fedrepro.core.errors import DataUnavailable, UserError
 from fedrepro.data import datasets
-from fedrepro.data.datasets import SOURCES, _fetch, _formats, _image_folders, digits, kaggle, synthetic
+from fedrepro.data.datasets import (
+    SOURCES,
+    _fetch,
+    _formats,
+    _image_folders,
+    digits,
+    kaggle,
+    synthetic,
+)
 from fedrepro.data.datasets.source import Contents, DataSource, File
 from fedrepro.data.source_label import DIFFERS, NOTES, OFFICIAL, format_label, parse_label
 from fedrepro.runs import records
@@ -48,7 +57,10 @@ from support.files import (
 TINY = {"name": "synthetic", "devices": 3, "train": 40, "test": 20, "side": 8, "hidden": 16}
 EYES = {"name": "aptos", "size": 10}
 BATCHES = cifar10_files()
-FILES = {"mnist": {f"mnist/{name}": data for name, data in mnist_files().items()}, "cifar10": BATCHES}
+FILES = {
+    "mnist": {f"mnist/{name}": data for name, data in mnist_files().items()},
+    "cifar10": BATCHES,
+}
 
 
 @pytest.fixture
@@ -89,21 +101,42 @@ def assert_refused(choice, tmp_path: Path, *words: str) -> UserError:
 
 
 def test_every_data_set_declares_the_contract():
-    for name in set(registry.names("datasets")) - {"npz", "folders"}:  # which declare it by their options' files
+    # which declare it by their options' files
+    for name in set(registry.names("datasets")) - {"npz", "folders"}:
         source, contents = SOURCES[name], datasets.contents(name)
-        assert source.about and source.title and len(set(contents.classes)) == len(contents.classes) >= 2
-        assert min(*contents.shape, contents.train, contents.test) >= 1 and len(source.pixels or "0" * 64) == 64
-        assert all(len(file.md5) == 32 and file.urls and file.urls[0].startswith("http") for file in source.files)
-        assert bool(source.files) == bool(source.mirror) and SOURCES[datasets.origin(name)].files == source.files
-        assert not any(".." in path or path.startswith("/") for layout in source.mirror for path in layout)
+        assert (
+            source.about
+            and source.title
+            and len(set(contents.classes)) == len(contents.classes) >= 2
+        )
+        assert (
+            min(*contents.shape, contents.train, contents.test) >= 1
+            and len(source.pixels or "0" * 64) == 64
+        )
+        assert all(
+            len(file.md5) == 32 and file.urls and file.urls[0].startswith("http")
+            for file in source.files
+        )
+        assert (
+            bool(source.files) == bool(source.mirror)
+            and SOURCES[datasets.origin(name)].files == source.files
+        )
+        assert not any(
+            ".." in path or path.startswith("/") for layout in source.mirror for path in layout
+        )
     assert [len(datasets.classes(name)) for name in ("cifar100", "emnist_letters")] == [100, 26]
 
 
-@pytest.mark.parametrize(("title", "source", "official", "note"), [
-    ("MNIST", "official", True, OFFICIAL), ("MNIST", "mirror", False, f"mirror; {DIFFERS}"),
-    ("synthetic devices (0, 0.5)", "drawn", False, "drawn here"), ("Shapes", "our own", False, "our own"),
-    ("Chest X-Ray Images (Pneumonia)", "folder", False, NOTES["folder"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("title", "source", "official", "note"),
+    [
+        ("MNIST", "official", True, OFFICIAL),
+        ("MNIST", "mirror", False, f"mirror; {DIFFERS}"),
+        ("synthetic devices (0, 0.5)", "drawn", False, "drawn here"),
+        ("Shapes", "our own", False, "our own"),
+        ("Chest X-Ray Images (Pneumonia)", "folder", False, NOTES["folder"]),
+    ],
+)
 def test_the_label_of_data_reads_back(title, source, official, note):
     phrase = format_label({"title": title, "source": source, "official": official})
     assert phrase == f"{title} ({note})" and parse_label(phrase) == (title, note)
@@ -113,19 +146,45 @@ def test_options_name_the_folder_and_a_file_by_its_content(shapes, tmp_path, mon
     assert datasets.key("mnist") == datasets.key({"name": "mnist"}) == "mnist"
     keys = {datasets.key(TINY | {"alpha": alpha}) for alpha in (0, 0.5, 1)}
     assert len(keys) == 3 and all(key.startswith("synthetic/") for key in keys)
-    assert datasets.key("synthetic") == datasets.key({"name": "synthetic", "alpha": 0.0, "devices": 10})
+    assert datasets.key("synthetic") == datasets.key(
+        {"name": "synthetic", "alpha": 0.0, "devices": 10}
+    )
     file = tmp_path / "names.txt"
-    change_source(monkeypatch, "shapes", options=create_model("Options", __base__=Frozen, file=(InputFile, ...)))
+    change_source(
+        monkeypatch,
+        "shapes",
+        options=create_model("Options", __base__=Frozen, file=(InputFile, ...)),
+    )
     choice = {"name": "shapes", "file": str(file)}
-    assert len({file.write_text(text) and datasets.key(choice) for text in ("round", "square", "round")}) == 2
+    assert (
+        len(
+            {
+                file.write_text(text) and datasets.key(choice)
+                for text in ("round", "square", "round")
+            }
+        )
+        == 2
+    )
 
 
-@pytest.mark.parametrize(("name", "options", "words"), [
-    ("mnist", {"alpha": 1}, "alpha: unknown key"), ("synthetic", {"gamma": 1}, "gamma: unknown key: choose from alpha, beta"),
-    *(("synthetic", {option: number}, "1073741824") for option, number in
-      (("devices", 10**9), ("side", 10**6), ("hidden", 10**9), ("train", 10**12))),
-    ("synthetic", {"alpha": 1e308}, "alpha: at most 1e6"), ("synthetic", {"beta": 3e38}, "beta: at most 1e6"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("mnist", {"alpha": 1}, "alpha: unknown key"),
+        ("synthetic", {"gamma": 1}, "gamma: unknown key: choose from alpha, beta"),
+        *(
+            ("synthetic", {option: number}, "1073741824")
+            for option, number in (
+                ("devices", 10**9),
+                ("side", 10**6),
+                ("hidden", 10**9),
+                ("train", 10**12),
+            )
+        ),
+        ("synthetic", {"alpha": 1e308}, "alpha: at most 1e6"),
+        ("synthetic", {"beta": 3e38}, "beta: at most 1e6"),
+    ],
+)
 def test_invalid_options(name, options, words, tmp_path):
     with pytest.raises(UserError, match=f"dataset {name}: .*{words}"):
         datasets.identify({"name": name} | options, tmp_path / "raw", tmp_path / "out")
@@ -136,13 +195,21 @@ def test_identity_without_prepared_data_touches_no_network(tmp_path, monkeypatch
     monkeypatch.setattr(_fetch, "download", None)
     assert datasets.identify("mnist", tmp_path, tmp_path / "out") == SOURCES["mnist"].pixels
     digest = datasets.identify("cifar10", tmp_path, tmp_path / "out")
-    assert len(digest) == 64 and digest != datasets.identify("fashion_mnist", tmp_path, tmp_path / "out")
-    assert datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1") == SOURCES["digits"].pixels
+    assert len(digest) == 64 and digest != datasets.identify(
+        "fashion_mnist", tmp_path, tmp_path / "out"
+    )
+    assert (
+        datasets.identify("digits", tmp_path, tmp_path / "out", "http://localhost:1")
+        == SOURCES["digits"].pixels
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_pixel_or_label_changes_the_identity():
-    arrays = tuple(np.zeros(shape, t) for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True))
+    arrays = tuple(
+        np.zeros(shape, t)
+        for shape, t in zip([(2, 1, 2, 2), (2,)] * 2, (np.uint8, np.int64) * 2, strict=True)
+    )
     seen = {datasets._prepared.pixels_digest(arrays)}
     for k in range(4):
         changed = [a.copy() for a in arrays]
@@ -154,26 +221,44 @@ def test_one_pixel_or_label_changes_the_identity():
 # Sets that are made here
 
 
-@pytest.mark.parametrize(("name", "shape", "counts"), [
-    ("digits", (1, 16, 16), (1438, 359)), ("digits_rgb", (3, 16, 16), (1438, 359)), ("digits_100", (1, 16, 16), (6000, 1500)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "shape", "counts"),
+    [
+        ("digits", (1, 16, 16), (1438, 359)),
+        ("digits_rgb", (3, 16, 16), (1438, 359)),
+        ("digits_100", (1, 16, 16), (6000, 1500)),
+    ],
+)
 def test_digits_need_no_network(name, shape, counts, tmp_path, monkeypatch):
     monkeypatch.setattr(_fetch, "download", None)
     data = provide(name, tmp_path)
     meta = data.meta
     assert meta["pixels"] == meta["identity"] == SOURCES[name].pixels
     assert (len(data.train_x), len(data.test_x)) == counts == (meta["train"], meta["test"])
-    assert tuple(data.train_x.shape[1:]) == shape and data.train_x.dtype == torch.uint8 and data.train_y.dtype == torch.int64
-    assert torch.equal(data.test_y.unique(), torch.arange(data.classes)) and len(meta["class_names"]) == data.classes
+    assert (
+        tuple(data.train_x.shape[1:]) == shape
+        and data.train_x.dtype == torch.uint8
+        and data.train_y.dtype == torch.int64
+    )
+    assert (
+        torch.equal(data.test_y.unique(), torch.arange(data.classes))
+        and len(meta["class_names"]) == data.classes
+    )
     unit = data.train_x.double() / 255
-    assert torch.allclose(unit.mean((0, 2, 3)), torch.tensor(meta["mean"], dtype=torch.float64), atol=1e-9)
-    assert torch.allclose(unit.std((0, 2, 3), correction=0), torch.tensor(meta["std"], dtype=torch.float64), atol=1e-9)
+    assert torch.allclose(
+        unit.mean((0, 2, 3)), torch.tensor(meta["mean"], dtype=torch.float64), atol=1e-9
+    )
+    assert torch.allclose(
+        unit.std((0, 2, 3), correction=0), torch.tensor(meta["std"], dtype=torch.float64), atol=1e-9
+    )
 
 
 def test_pairs_never_share_a_digit_between_train_and_test(tmp_path):
     bank = [{x.tobytes() for x in images} for images in digits.split()[::2]]
     assert not bank[0] & bank[1]
-    for images, digits_of_part in zip(digits.read_pairs(tmp_path, Frozen())[::2], bank, strict=True):
+    for images, digits_of_part in zip(
+        digits.read_pairs(tmp_path, Frozen())[::2], bank, strict=True
+    ):
         halves = np.concatenate([images[:, 0, ::2, :8], images[:, 0, ::2, 8:]])
         assert {np.ascontiguousarray(x).tobytes() for x in halves} <= digits_of_part
 
@@ -184,21 +269,36 @@ def test_a_drawn_set_with_options(tmp_path):
     identity = datasets.identify(choice, tmp_path, out)
     data, labels = datasets.load(out), datasets.labels(out)
     shape, train, test = datasets.extent(TINY)
-    assert data.meta["identity"] == data.meta["pixels"] == identity and data.meta["title"] == "synthetic devices (0, 0.5)"
-    assert data.train_x.shape == (train, *shape) == (120, 1, 8, 8) and len(data.test_x) == test == 60
-    assert data.train_x.dtype == torch.float32 and datasets.contents(TINY).real and not datasets.contents("digits").real
+    assert (
+        data.meta["identity"] == data.meta["pixels"] == identity
+        and data.meta["title"] == "synthetic devices (0, 0.5)"
+    )
+    assert (
+        data.train_x.shape == (train, *shape) == (120, 1, 8, 8) and len(data.test_x) == test == 60
+    )
+    assert (
+        data.train_x.dtype == torch.float32
+        and datasets.contents(TINY).real
+        and not datasets.contents("digits").real
+    )
     assert data.train.owners.tolist() == np.repeat(range(3), 40).tolist()
     assert data.train_x.double().mean().item() == pytest.approx(data.meta["mean"][0])
     assert data.train_x.double().std(correction=0).item() == pytest.approx(data.meta["std"][0])
     assert (labels.name, labels.pixels, labels.meta) == ("synthetic", data.pixels, data.meta)
     for mine, whole in ((labels.train, data.train), (labels.test, data.test)):
-        assert np.array_equal(mine.labels, whole.labels) and np.array_equal(mine.owners, whole.owners)
+        assert np.array_equal(mine.labels, whole.labels) and np.array_equal(
+            mine.owners, whole.owners
+        )
 
 
 def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
     """Only of small sets: the large ones take seconds to draw."""
     runs = records.load_kept(ROOT / "results/kept/fedmax.jsonl")
-    choices = {record["data"]: record["config"]["dataset"] for run, record in runs.items() if run.startswith("synthetic-")}
+    choices = {
+        record["data"]: record["config"]["dataset"]
+        for run, record in runs.items()
+        if run.startswith("synthetic-")
+    }
     identities = {datasets.key(choice): data for data, choice in choices.items()}
     assert len(identities) == 3
     for params, checksum in synthetic.CHECKSUMS.items():
@@ -209,11 +309,22 @@ def test_declared_checksums_are_those_of_what_is_drawn(tmp_path):
 
 
 def test_synthetic_devices_by_their_definition(tmp_path):
-    """alpha changes the networks that draw labels, beta the inputs, both only between devices; the largest values stay
-    finite."""
-    choices = ({}, {"alpha": 2}, {"beta": 3}, {"devices": 1, "train": 4000}, {"alpha": 1e6, "beta": 1e6}, {"alpha": 0.5})
-    plain, other, moved, large, wide, half = (provide(TINY | choice, tmp_path) for choice in choices)
-    assert torch.equal(plain.train_x, other.train_x) and not torch.equal(plain.train_y, other.train_y)
+    """alpha changes the networks that draw labels, beta the inputs, both only between devices; the
+    largest values stay finite."""
+    choices = (
+        {},
+        {"alpha": 2},
+        {"beta": 3},
+        {"devices": 1, "train": 4000},
+        {"alpha": 1e6, "beta": 1e6},
+        {"alpha": 0.5},
+    )
+    plain, other, moved, large, wide, half = (
+        provide(TINY | choice, tmp_path) for choice in choices
+    )
+    assert torch.equal(plain.train_x, other.train_x) and not torch.equal(
+        plain.train_y, other.train_y
+    )
     assert wide.train_x.isfinite().all() and len(wide.train_y.unique()) > 1
     devices = [data.train_x.view(3, 40, 64) for data in (plain, moved)]
     shift = devices[1] - devices[0]  # b of each device, the same for all of its numbers
@@ -224,9 +335,13 @@ def test_synthetic_devices_by_their_definition(tmp_path):
     draw = rng.numpy_generator(0, "synthetic", client=2)
     u, _, _ = draw.normal(0, 0.5), draw.normal(), draw.normal(size=64)
     sizes = ((64, 16), (16,), (16, 10), (10,))
-    first, first_bias, second, second_bias = (torch.from_numpy(u + draw.standard_normal(size)) for size in sizes)
+    first, first_bias, second, second_bias = (
+        torch.from_numpy(u + draw.standard_normal(size)) for size in sizes
+    )
     x = half.test_x[40:].flatten(1).double()
-    assert torch.equal(((x @ first + first_bias).relu() @ second + second_bias).argmax(1), half.test_y[40:])
+    assert torch.equal(
+        ((x @ first + first_bias).relu() @ second + second_bias).argmax(1), half.test_y[40:]
+    )
 
 
 # Sets of one's own, and arrays that are none
@@ -240,10 +355,19 @@ def shapes(tmp_path, monkeypatch):
         with np.load(raw / "shapes.npz") as arrays:
             return tuple(arrays[name] for name in ("train_x", "train_y", "test_x", "test_y"))
 
-    contents, code_of = Contents((1, 28, 28), 1000, 200, ("round", "square")), provenance.dataset_digest
-    source = DataSource(title="Shapes", about="Shapes.", source="our own pictures", contents=contents, read=read)
+    contents, code_of = (
+        Contents((1, 28, 28), 1000, 200, ("round", "square")),
+        provenance.dataset_digest,
+    )
+    source = DataSource(
+        title="Shapes", about="Shapes.", source="our own pictures", contents=contents, read=read
+    )
     monkeypatch.setitem(SOURCES, "shapes", source)
-    monkeypatch.setattr(provenance, "dataset_digest", lambda module: "mine" if module == __name__ else code_of(module))
+    monkeypatch.setattr(
+        provenance,
+        "dataset_digest",
+        lambda module: "mine" if module == __name__ else code_of(module),
+    )
     draw = np.random.default_rng(0)
     arrays = {}
     for part, size in (("train", contents.train), ("test", contents.test)):
@@ -265,20 +389,51 @@ def test_raw_files_are_fetched_whatever_the_options_are(shapes, tmp_path, monkey
     assert (datasets.fetch("shapes", tmp_path / "raw", str(mirror.parent)) / "shapes.npz").exists()
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"train_x": np.zeros((1000, 28, 28), np.uint8)}, ("train part", "uint8 (1000, 28, 28)", "(N, C, H, W) uint8")),
-    ({"train_x": np.zeros((1000, 1, 28, 28))}, ("train part", "float64 (1000, 1, 28, 28)", "(N, C, H, W) uint8")),
-    ({"train_x": np.zeros((1000, 1, 8, 8), np.uint8)}, ("train part", "(1, 8, 8)", "(1, 28, 28)")),
-    ({"train_y": np.full(1000, 2)}, ("train part", "labels 2..2", "0..1")),
-    ({"test_y": np.full(200, -1)}, ("test part", "labels -1..-1", "0..1")),
-    ({"train_y": np.zeros((1000, 1), int)}, ("train part", "int64 (1000, 1)", "(N,)")),
-    ({"train_y": np.full(1000, 0.5)}, ("train part", "float64 (1000,)", "(N,)")),
-    ({"test_x": np.zeros((0, 1, 28, 28), np.uint8), "test_y": np.zeros(0, int)}, ("test part: no images",)),
-    ({"test_x": np.zeros((20, 1, 28, 28), np.uint8), "test_y": np.zeros(20, int)}, ("[1000, 20]", "[1000, 200]")),
-    (None, ("shapes.npz", "No such file")),
-], ids=["no channel", "float64", "larger", "from 1", "negative", "column", "halves", "none", "counts", "no file"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"train_x": np.zeros((1000, 28, 28), np.uint8)},
+            ("train part", "uint8 (1000, 28, 28)", "(N, C, H, W) uint8"),
+        ),
+        (
+            {"train_x": np.zeros((1000, 1, 28, 28))},
+            ("train part", "float64 (1000, 1, 28, 28)", "(N, C, H, W) uint8"),
+        ),
+        (
+            {"train_x": np.zeros((1000, 1, 8, 8), np.uint8)},
+            ("train part", "(1, 8, 8)", "(1, 28, 28)"),
+        ),
+        ({"train_y": np.full(1000, 2)}, ("train part", "labels 2..2", "0..1")),
+        ({"test_y": np.full(200, -1)}, ("test part", "labels -1..-1", "0..1")),
+        ({"train_y": np.zeros((1000, 1), int)}, ("train part", "int64 (1000, 1)", "(N,)")),
+        ({"train_y": np.full(1000, 0.5)}, ("train part", "float64 (1000,)", "(N,)")),
+        (
+            {"test_x": np.zeros((0, 1, 28, 28), np.uint8), "test_y": np.zeros(0, int)},
+            ("test part: no images",),
+        ),
+        (
+            {"test_x": np.zeros((20, 1, 28, 28), np.uint8), "test_y": np.zeros(20, int)},
+            ("[1000, 20]", "[1000, 200]"),
+        ),
+        (None, ("shapes.npz", "No such file")),
+    ],
+    ids=[
+        "no channel",
+        "float64",
+        "larger",
+        "from 1",
+        "negative",
+        "column",
+        "halves",
+        "none",
+        "counts",
+        "no file",
+    ],
+)
 def test_invalid_own_data_are_not_deleted(changes, words, shapes, tmp_path):
-    """The message does not advise deleting what cannot be fetched again; the recipe's own data are valid."""
+    """The message does not advise deleting what cannot be fetched again; the recipe's own data are
+    valid."""
     file = tmp_path / "raw/shapes/shapes.npz"
     if changes is None:
         file.unlink()
@@ -289,7 +444,9 @@ def test_invalid_own_data_are_not_deleted(changes, words, shapes, tmp_path):
         assert "delete" not in message and "fetch" not in message
     np.savez(file, **shapes)
     data = provide("shapes", tmp_path)
-    assert data.meta["source"] == "our own pictures" and np.array_equal(data.test_x, shapes["test_x"])
+    assert data.meta["source"] == "our own pictures" and np.array_equal(
+        data.test_x, shapes["test_x"]
+    )
 
 
 @pytest.mark.parametrize(("place", "wrong", "words"), [
@@ -313,12 +470,17 @@ def test_other_code_prepares_again(tmp_path, monkeypatch):
     meta, arrays = provide("digits_rgb", tmp_path).meta, tmp_path / "digits_rgb/arrays.npz"
     made = arrays.stat().st_mtime_ns
     provide("digits_rgb", tmp_path)
-    assert arrays.stat().st_mtime_ns == made and meta["code"] == datasets.reader_digest("digits_rgb")
+    assert arrays.stat().st_mtime_ns == made and meta["code"] == datasets.reader_digest(
+        "digits_rgb"
+    )
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: f"corrected {name}")
     change_source(monkeypatch, "digits_rgb", pixels=None)
     provide("digits_rgb", tmp_path)
     assert arrays.stat().st_mtime_ns > made
-    assert datasets.planned_identity("digits_rgb", tmp_path / "raw", tmp_path / "digits_rgb") == meta["pixels"]
+    assert (
+        datasets.planned_identity("digits_rgb", tmp_path / "raw", tmp_path / "digits_rgb")
+        == meta["pixels"]
+    )
 
 
 def test_own_files_that_change_are_prepared_again(shapes, tmp_path):
@@ -326,16 +488,25 @@ def test_own_files_that_change_are_prepared_again(shapes, tmp_path):
     raw, out = tmp_path / "raw", tmp_path / "out"
     first = datasets.identify("shapes", raw, out)
     made = (out / "arrays.npz").stat().st_mtime_ns
-    assert datasets.identify("shapes", raw, out) == first and (out / "arrays.npz").stat().st_mtime_ns == made
+    assert (
+        datasets.identify("shapes", raw, out) == first
+        and (out / "arrays.npz").stat().st_mtime_ns == made
+    )
     np.savez(raw / "shapes/shapes.npz", **shapes | {"train_x": 255 - shapes["train_x"]})
     second = datasets.identify("shapes", raw, out)
-    assert second != first and datasets.load(out).meta["identity"] == second == datasets.identify("shapes", raw, out)
+    assert second != first and datasets.load(out).meta["identity"] == second == datasets.identify(
+        "shapes", raw, out
+    )
 
 
 def test_a_copy_stays_a_copy_when_it_is_prepared_again(mirror, tmp_path, monkeypatch):
     """Even without its mirror: from the raw files; without these it stays as it is."""
     put(mirror, "mnist")
-    identity, raw, out = provide("mnist", tmp_path).meta["identity"], tmp_path / "raw", tmp_path / "mnist"
+    identity, raw, out = (
+        provide("mnist", tmp_path).meta["identity"],
+        tmp_path / "raw",
+        tmp_path / "mnist",
+    )
     monkeypatch.setattr(_fetch, "download", None)
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: "corrected")
     assert datasets.identify("mnist", raw, out) == identity
@@ -343,7 +514,10 @@ def test_a_copy_stays_a_copy_when_it_is_prepared_again(mirror, tmp_path, monkeyp
     assert (meta["code"], meta["source"]) == ("corrected", "mirror") and datasets.is_copy(out)
     monkeypatch.setattr(provenance, "dataset_digest", lambda name: "once more")
     shutil.rmtree(raw)
-    assert datasets.identify("mnist", raw, out) == identity and datasets.load(out).meta["code"] == "corrected"
+    assert (
+        datasets.identify("mnist", raw, out) == identity
+        and datasets.load(out).meta["code"] == "corrected"
+    )
 
 
 def test_a_copy_is_prepared_to_the_same_bytes_again(mirror, tmp_path, caplog):
@@ -364,13 +538,19 @@ def test_a_copy_is_prepared_to_the_same_bytes_again(mirror, tmp_path, caplog):
 
 def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_path, monkeypatch):
     put(mirror, "mnist")
-    pixels, raw, out = provide("mnist", tmp_path).meta["pixels"], tmp_path / "raw", tmp_path / "mnist"
+    pixels, raw, out = (
+        provide("mnist", tmp_path).meta["pixels"],
+        tmp_path / "raw",
+        tmp_path / "mnist",
+    )
     (mirror / "release.json").unlink()
     shutil.rmtree(raw)
     datasets.fetch("mnist", raw, str(mirror))
     change_source(monkeypatch, "mnist", pixels=pixels)
     assert datasets.prepare("mnist", raw, out)["official"] and not datasets.is_copy(out)
-    files = tuple(File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items())
+    files = tuple(
+        File(name, ("http://localhost:1/",), md5(data)) for name, data in mnist_files().items()
+    )
     change_source(monkeypatch, "mnist", pixels=None, files=files)
     expected = datasets.identify("mnist", raw, tmp_path / "nothing")
     meta = datasets.prepare("mnist", raw, out)
@@ -379,9 +559,20 @@ def test_official_release_is_recognised_by_its_pixels_or_its_files(mirror, tmp_p
 
 def test_processes_that_need_the_same_data_prepare_them_once(tmp_path):
     """Loading them needs only the training core, loading labels not even that."""
-    start = "import sys; from pathlib import Path; from fedrepro.data import datasets; out = Path('digits')\n"
-    code = start + "for _ in range(2): datasets.provide('digits', Path('raw'), out)\nprint(datasets.labels(out).pixels)"
-    calls = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    start = (
+        "import sys; from pathlib import Path; from fedrepro.data import datasets; out = "
+        "Path('digits')\n"
+    )
+    code = (
+        start + "for _ in range(2): datasets.provide('digits', Path('raw'), "
+        "out)\nprint(datasets.labels(out).pixels)"
+    )
+    calls = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
     assert [call.communicate(timeout=120)[0] for call in calls] == ["256\n"] * 2
     code = start + "datasets.labels(out); assert 'torch' not in sys.modules; datasets.load(out)\n"
     code += "assert not {'torchvision', 'sklearn', 'requests', 'PIL', 'pandas'} & set(sys.modules)"
@@ -401,8 +592,13 @@ def test_cifar_batches_loose_and_in_an_archive(protocol, packed, mirror, tmp_pat
         put(mirror, "cifar10", files)
     data = provide("cifar10", tmp_path)
     batches = [cifar_batch(count) for count in (4, 5, 6, 7, 8, 9)]
-    (*train, test), (*train_labels, test_labels) = ([batch[key] for batch in batches] for key in (b"data", b"labels"))
-    assert np.array_equal(data.test_x.numpy().reshape(9, -1), test) and data.test_y.tolist() == test_labels
+    (*train, test), (*train_labels, test_labels) = (
+        [batch[key] for batch in batches] for key in (b"data", b"labels")
+    )
+    assert (
+        np.array_equal(data.test_x.numpy().reshape(9, -1), test)
+        and data.test_y.tolist() == test_labels
+    )
     assert np.array_equal(data.train_x.numpy().reshape(30, -1), np.concatenate(train))
     assert data.train_y.tolist() == sum(train_labels, []) and data.train_x.shape[1:] == (3, 32, 32)
 
@@ -419,7 +615,10 @@ def test_pickles_of_python_2_and_both_numpys_are_read():
         return _formats._ArraysOnly(io.BytesIO(data), encoding="bytes").load()
 
     record = unpickle(python2)
-    assert record[b"labels"] == [0, 1] and _formats._array(record[b"data"]).tolist() == [[0, 1, 2], [3, 254, 255]]
+    assert record[b"labels"] == [0, 1] and _formats._array(record[b"data"]).tolist() == [
+        [0, 1, 2],
+        [3, 254, 255],
+    ]
     array = np.arange(6, dtype=np.uint8).reshape(2, 3)
     data = pickle.dumps({b"data": array, "bytes": b"\xff"}, 2)
     for home in (b"numpy.core.multiarray", b"numpy._core.multiarray"):
@@ -429,7 +628,9 @@ def test_pickles_of_python_2_and_both_numpys_are_read():
 
 def test_the_first_classes_of_cifar100(mirror, tmp_path):
     parts = {"train": 230, "test": 130}
-    files = {part: pickle.dumps(cifar_batch(count, b"fine_labels", 100)) for part, count in parts.items()}
+    files = {
+        part: pickle.dumps(cifar_batch(count, b"fine_labels", 100)) for part, count in parts.items()
+    }
     write_all(mirror / "cifar-100-python", files)
     declare(mirror, "cifar100_20")
     whole, first = (provide(name, tmp_path) for name in ("cifar100", "cifar100_20"))
@@ -438,7 +639,8 @@ def test_the_first_classes_of_cifar100(mirror, tmp_path):
         images, labels = getattr(whole, f"{part}_x"), getattr(whole, f"{part}_y")
         assert torch.equal(getattr(first, f"{part}_x"), images[labels < 20])
         assert torch.equal(getattr(first, f"{part}_y"), labels[labels < 20])
-    assert [path.name for path in (tmp_path / "raw").iterdir() if path.is_dir()] == ["cifar100"]  # fetched once
+    # fetched once
+    assert [path.name for path in (tmp_path / "raw").iterdir() if path.is_dir()] == ["cifar100"]
 
 
 def test_emnist_letters_stand_upright_start_at_zero_and_may_be_padded(mirror, tmp_path):
@@ -448,7 +650,9 @@ def test_emnist_letters_stand_upright_start_at_zero_and_may_be_padded(mirror, tm
         for part in ("train", "test"):
             stem = f"gzip/emnist-letters-{part}"
             archive.writestr(f"{stem}-images-idx3-ubyte.gz", gzip.compress(idx_bytes(images)))
-            archive.writestr(f"{stem}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(np.arange(1, 27))))
+            archive.writestr(
+                f"{stem}-labels-idx1-ubyte.gz", gzip.compress(idx_bytes(np.arange(1, 27)))
+            )
     declare(mirror, "emnist_letters")
     datasets.provide("emnist_letters", tmp_path / "raw", tmp_path / "out", str(mirror))
     data = datasets.load(tmp_path / "out")
@@ -474,10 +678,19 @@ def test_pneumonia_joins_train_and_val(images, labels, mirror, tmp_path):
     arrays = {}
     for part, count in (("train", 4), ("val", 3), ("test", 2)):
         arrays[f"{part}_{images}"] = np.full((count, 28, 28), count, np.uint8)
-        arrays[f"{part}_{labels}"] = np.arange(count, dtype=np.uint8)[:, None] % 2  # MedMNIST stores a column
+        # MedMNIST stores a column
+        arrays[f"{part}_{labels}"] = np.arange(count, dtype=np.uint8)[:, None] % 2
     put(mirror, "pneumonia", npz(**arrays))
     data = provide("pneumonia", tmp_path)
-    assert data.train_x[:, 0, 0, 0].tolist() == [4] * 4 + [3] * 3 and data.train_y.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert data.train_x[:, 0, 0, 0].tolist() == [4] * 4 + [3] * 3 and data.train_y.tolist() == [
+        0,
+        1,
+        0,
+        1,
+        0,
+        1,
+        0,
+    ]
     assert data.test_x.shape == (2, 1, 28, 28)
 
 
@@ -497,14 +710,20 @@ def xrays(root: Path) -> Path:
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
 def test_class_folders_from_where_the_user_unpacked_them(place, tmp_path):
-    """The mirror's, if the data folder has only some: they are not mixed. Prepared data do not need the mirror."""
+    """The mirror's, if the data folder has only some: they are not mixed. Prepared data do not need
+    the mirror."""
     if place == "mirror":
         part = tmp_path / "raw/chest_xray/train/NORMAL"
         part.mkdir(parents=True)
         Image.new("RGB", (90, 70), (99,) * 3).save(part / "9.png")
     tree = xrays(tmp_path / place)
     data = provide("chest_xray", tmp_path)
-    assert data.train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2 and data.test_x.shape == (4, 1, 64, 64)
+    assert data.train_x[:, 0, 0, 0].tolist() == [10, 11, 200, 201] * 2 and data.test_x.shape == (
+        4,
+        1,
+        64,
+        64,
+    )
     assert data.test_y.tolist() == [0, 0, 1, 1] and data.meta["source"] == "folder"
     shutil.rmtree(tree)
     assert provide("chest_xray", tmp_path).meta == data.meta
@@ -522,14 +741,19 @@ def test_class_folders_without_pictures(mirror, tmp_path):
 
 
 def test_class_folders_of_another_size_and_pooled(tmp_path, monkeypatch):
-    monkeypatch.setattr(kaggle, "draw_test_part", lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)))
+    monkeypatch.setattr(
+        kaggle,
+        "draw_test_part",
+        lambda labels, share, purpose: np.isin(np.arange(len(labels)), (1, 7)),
+    )
     xrays(tmp_path / "mirror")
     data = provide({"name": "chest_xray", "size": 20, "pooled": True}, tmp_path)
     assert data.train_x.shape == (10, 1, 20, 20) and data.test_y.tolist() == [0, 1]
 
 
 def test_grey_images_of_16_bits(tmp_path):
-    """They are scaled to the same bytes as the 8-bit image, and refused if they may have 12 bits."""
+    """They are scaled to the same bytes as the 8-bit image, and refused if they may have 12
+    bits."""
     ramp = np.tile(np.arange(4, 256, 4, dtype=np.uint8), (63, 1))
     folder = xrays(tmp_path / "raw") / "train/NORMAL"
     Image.fromarray(ramp).save(folder / "0.png")
@@ -562,7 +786,8 @@ GRADES = {"aptos2019": [0, 1, 2, 3, 4, 0], "retinopathy": [4, 3, 2, 1, 0, 0, 0, 
 
 
 def retinas(root: Path, grades: dict = GRADES) -> Path:
-    """Make both sources: a red square of 20 pixels on black images of 60 x 40, brighter the worse the grade."""
+    """Make both sources: a red square of 20 pixels on black images of 60 x 40, brighter the worse
+    the grade."""
     for name, (table, columns, inner) in kaggle.RETINAS.items():
         folder = root / "aptos" / name / inner
         folder.mkdir(parents=True)
@@ -578,7 +803,9 @@ def retinas(root: Path, grades: dict = GRADES) -> Path:
 
 @pytest.fixture
 def few_retinas(monkeypatch):
-    monkeypatch.setattr(kaggle, "draw_test_part", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3)
+    monkeypatch.setattr(
+        kaggle, "draw_test_part", lambda labels, share, purpose: np.arange(len(labels)) % 4 == 3
+    )
 
 
 @pytest.mark.parametrize("place", ["mirror", "raw"])
@@ -586,10 +813,19 @@ def test_retinas_of_two_sources(place, few_retinas, tmp_path):
     """Also one folder deeper, with hidden files, and with tables that Excel saved."""
     retinas(tmp_path / "plain" / "mirror")
     plain, root = provide(EYES, tmp_path / "plain"), retinas(tmp_path / place)
-    labels, held = np.array([grade for grades in GRADES.values() for grade in grades]), np.arange(14) % 4 == 3
-    assert plain.train_y.tolist() == labels[~held].tolist() and plain.test_y.tolist() == labels[held].tolist()
+    labels, held = (
+        np.array([grade for grades in GRADES.values() for grade in grades]),
+        np.arange(14) % 4 == 3,
+    )
+    assert (
+        plain.train_y.tolist() == labels[~held].tolist()
+        and plain.test_y.tolist() == labels[held].tolist()
+    )
     assert plain.train_x.shape == (11, 3, 10, 10) and (plain.train_x[:, 1:] == 0).all()
-    assert plain.train_x[:, 0].flatten(1).min(1).values.tolist() == (50 + 40 * labels[~held]).tolist()  # nothing but the eye
+    # nothing but the eye
+    assert (
+        plain.train_x[:, 0].flatten(1).min(1).values.tolist() == (50 + 40 * labels[~held]).tolist()
+    )
     assert plain.meta["source"] == "folder"
     for name, (table, _, inner) in kaggle.RETINAS.items():
         folder = root / name / inner
@@ -605,21 +841,30 @@ def test_retinas_of_two_sources(place, few_retinas, tmp_path):
     assert provide(EYES, tmp_path).meta["pixels"] == plain.meta["pixels"]
 
 
-@pytest.mark.parametrize(("size", "expected"), [((60, 20), (60, 60)), ((30, 20), (30, 20))], ids=["wide", "dark"])
+@pytest.mark.parametrize(
+    ("size", "expected"), [((60, 20), (60, 60)), ((30, 20), (30, 20))], ids=["wide", "dark"]
+)
 def test_cropping_to_an_eye_beyond_the_image_or_absent(size, expected):
     eye = kaggle.crop_to_eye(Image.new("RGB", size, (9, 9, 9) if size == (60, 20) else 0))
     assert eye.size == expected and np.asarray(eye)[:20].max() == 0
 
 
-@pytest.mark.parametrize(("grades", "table", "words"), [
-    (GRADES, "id_code,grade\n0_left,1\n", ("train.csv", "no column diagnosis")),
-    (GRADES, "id_code,diagnosis\n", ("train.csv", "no rows")),
-    (GRADES, "id_code,diagnosis\n0_left,\n", ("train.csv", "0_left", "(got )")),
-    (GRADES, "id_code,diagnosis\n0_left,0\n0_left,4\n9_left,1\n1_left,7\n",
-     ("0_left: listed as class 0 and as class 4", "no picture 9_left", "1_left", "(got 7)")),
-    (GRADES, None, ("train.csv: not there",)),
-    ({"aptos2019": [0, 1, 2], "retinopathy": [0, 4]}, "", ("no picture of grade 3",)),
-], ids=["no column", "no rows", "no grade", "all faults at once", "no table", "no grade 3"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("grades", "table", "words"),
+    [
+        (GRADES, "id_code,grade\n0_left,1\n", ("train.csv", "no column diagnosis")),
+        (GRADES, "id_code,diagnosis\n", ("train.csv", "no rows")),
+        (GRADES, "id_code,diagnosis\n0_left,\n", ("train.csv", "0_left", "(got )")),
+        (
+            GRADES,
+            "id_code,diagnosis\n0_left,0\n0_left,4\n9_left,1\n1_left,7\n",
+            ("0_left: listed as class 0 and as class 4", "no picture 9_left", "1_left", "(got 7)"),
+        ),
+        (GRADES, None, ("train.csv: not there",)),
+        ({"aptos2019": [0, 1, 2], "retinopathy": [0, 4]}, "", ("no picture of grade 3",)),
+    ],
+    ids=["no column", "no rows", "no grade", "all faults at once", "no table", "no grade 3"],
+)
 def test_invalid_tables_of_retinas(grades, table, words, few_retinas, tmp_path):
     file = retinas(tmp_path / "mirror", grades) / "aptos2019" / "train.csv"
     if table is None:
@@ -630,7 +875,10 @@ def test_invalid_tables_of_retinas(grades, table, words, few_retinas, tmp_path):
 
 
 def test_missing_too_few_or_broken_retinas(mirror, tmp_path, request):
-    assert isinstance(assert_refused(EYES, tmp_path, "aptos2019/train_images", "kaggle.com", "retinopathy"), DataUnavailable)
+    assert isinstance(
+        assert_refused(EYES, tmp_path, "aptos2019/train_images", "kaggle.com", "retinopathy"),
+        DataUnavailable,
+    )
     root = retinas(mirror)
     assert_refused(EYES, tmp_path, "mirror/aptos", "7 images")
     request.getfixturevalue("few_retinas")
@@ -707,32 +955,62 @@ BAD_BATCHES = {
     "no labels": (pickle.dumps({b"data": PIXELS}), "labels"),
     "one label": (pickle.dumps({b"data": PIXELS, b"labels": [0]}), "1 x 3072 bytes"),
     "pairs": (pickle.dumps({b"data": PIXELS, b"labels": [[0, 1]] * 5}), "(5, 2)"),
-    "uneven": (pickle.dumps({b"data": PIXELS, b"labels": [[0, 1], [0]]}), "not in the expected format"),
+    "uneven": (
+        pickle.dumps({b"data": PIXELS, b"labels": [[0, 1], [0]]}),
+        "not in the expected format",
+    ),
     "a number": (pickle.dumps({b"data": PIXELS, b"labels": 5}), "not in the expected format"),
-    "halves": (pickle.dumps({b"data": PIXELS / 2, b"labels": [0] * 5}), "5 x 3072 bytes", "float64"),
+    "halves": (
+        pickle.dumps({b"data": PIXELS / 2, b"labels": [0] * 5}),
+        "5 x 3072 bytes",
+        "float64",
+    ),
 } | {
-    f"{evil.call[0].__name__}, protocol {protocol}": (pickle.dumps({b"data": evil, b"labels": []}, protocol), "refused")
+    f"{evil.call[0].__name__}, protocol {protocol}": (
+        pickle.dumps({b"data": evil, b"labels": []}, protocol),
+        "refused",
+    )
     for evil in EVIL
     for protocol in (0, 2, 4)
-}  # fmt: skip
+}
 OBJECTS = np.array(EVIL[:1], dtype=object)
 PARTS = [f"{part}_{key}" for part in ("train", "val", "test") for key in ("images", "labels")]
 PACKED = npz(train_images=np.zeros((5, 28, 28), np.uint8))
 NPZ = next(iter(PACKED))
 BAD_FILES = [
-    *(pytest.param("mnist", {f"mnist/{file}": data}, (file if file == IMAGES else "", *words), id=title)
-      for title, (file, data, *words) in BAD_IDX.items()),
-    *(pytest.param("cifar10", {f"cifar-10-batches-py/{BATCH}": data}, (BATCH, *words), id=title)
-      for title, (data, *words) in BAD_BATCHES.items()),
-    pytest.param("emnist_letters", {"emnist/gzip.zip": b"PK\x03\x04" + bytes(50)}, ("gzip.zip", "truncated"), id="zip"),
-    pytest.param("pneumonia", {NPZ: damage(PACKED[NPZ])}, ("pneumoniamnist.npz", "truncated"), id="npz"),
+    *(
+        pytest.param(
+            "mnist", {f"mnist/{file}": data}, (file if file == IMAGES else "", *words), id=title
+        )
+        for title, (file, data, *words) in BAD_IDX.items()
+    ),
+    *(
+        pytest.param("cifar10", {f"cifar-10-batches-py/{BATCH}": data}, (BATCH, *words), id=title)
+        for title, (data, *words) in BAD_BATCHES.items()
+    ),
+    pytest.param(
+        "emnist_letters",
+        {"emnist/gzip.zip": b"PK\x03\x04" + bytes(50)},
+        ("gzip.zip", "truncated"),
+        id="zip",
+    ),
+    pytest.param(
+        "pneumonia", {NPZ: damage(PACKED[NPZ])}, ("pneumoniamnist.npz", "truncated"), id="npz"
+    ),
     pytest.param("pneumonia", PACKED, ("val_images or val_x", "train_images"), id="no array"),
-    pytest.param("pneumonia", npz(**dict.fromkeys(PARTS, OBJECTS)), ("pneumoniamnist.npz", "allow_pickle"), id="objects"),
-]  # fmt: skip
+    pytest.param(
+        "pneumonia",
+        npz(**dict.fromkeys(PARTS, OBJECTS)),
+        ("pneumoniamnist.npz", "allow_pickle"),
+        id="objects",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "files", "words"), BAD_FILES)
-def test_damaged_files_of_a_mirror_are_fetched_again_once_they_are_mended(name, files, words, mirror, tmp_path, monkeypatch):
+def test_damaged_files_of_a_mirror_are_fetched_again_once_they_are_mended(
+    name, files, words, mirror, tmp_path, monkeypatch
+):
     """And no code of a pickle runs."""
     monkeypatch.chdir(tmp_path)
     put(mirror, name, files)
@@ -752,7 +1030,9 @@ def test_damaged_files_of_a_mirror_are_fetched_again_once_they_are_mended(name, 
 ], ids=["members outside", "link", "absent", "cut"])  # fmt: skip
 def test_archives(left_out, links, words, mirror, tmp_path):
     """None can write outside of the folder or contain links."""
-    files = {name: data for name, data in BATCHES.items() if name.split("/")[1] not in (left_out or ())}
+    files = {
+        name: data for name, data in BATCHES.items() if name.split("/")[1] not in (left_out or ())
+    }
     outside = {} if words else {"../../evil": b"x", str(tmp_path / "evil"): b"x"}
     tar_gz(mirror / CIFAR10_ARCHIVE, files | outside, links)
     if left_out is None:
@@ -783,12 +1063,16 @@ ARRAY = (
 )
 PLAIN, SIX = b"(I3\nX\x01\x00\x00\x00|NNNI-1\nI-1\nI0\ntb", b"C\x06abcdef"
 HOSTILE = {
-    "an array made by ndarray, over no memory of its own": b"cnumpy\nndarray\n((I1000000\ntX\x02\x00\x00\x00u1"
-    b"NI0\n(I1000000000\nttR",
+    "an array made by ndarray, over no memory of its own": b"cnumpy\nndarray\n((I1000000\n"
+    b"tX\x02\x00\x00\x00u1NI0\n(I1000000000\nttR",
     "an array's state with too few bytes": ARRAY % (b"u1", PLAIN, SIX),
     "an array of objects": ARRAY % (b"O8", PLAIN, b"]"),
     "a type whose state says that it holds objects": ARRAY
-    % (b"u1", b"(I3\nX\x01\x00\x00\x00|(cnumpy\ndtype\n(X\x02\x00\x00\x00O8tRttNNI8\nI8\nI63\ntb", SIX),
+    % (
+        b"u1",
+        b"(I3\nX\x01\x00\x00\x00|(cnumpy\ndtype\n(X\x02\x00\x00\x00O8tRttNNI8\nI8\nI63\ntb",
+        SIX,
+    ),
     "a new ndarray": b"cnumpy\nndarray\n(I5\nt\x81",
     "a function with a state": b"cnumpy\ndtype\n}X\x01\x00\x00\x00xI1\nsb",
     "a type where an array is expected": b"cnumpy\ndtype\n(X\x02\x00\x00\x00u1tR",
@@ -797,13 +1081,23 @@ HOSTILE = {
 
 def test_pickles_execute_no_code():
     """In a process of its own, since it may crash."""
-    batches = {title: b"\x80\x03}C\x04data" + data + b"sC\x06labels]I0\naI1\nas." for title, data in HOSTILE.items()}
-    code = "from fedrepro.data.datasets import _formats; from fedrepro.core.errors import UserError\n"
+    batches = {
+        title: b"\x80\x03}C\x04data" + data + b"sC\x06labels]I0\naI1\nas."
+        for title, data in HOSTILE.items()
+    }
+    code = (
+        "from fedrepro.data.datasets import _formats; from fedrepro.core.errors import UserError\n"
+    )
     code += f"for title, batch in {batches!r}.items():\n"
-    code += "    try: _formats.cifar_batch(batch, 'labels', title)\n    except UserError as error: print(error)"
+    code += (
+        "    try: _formats.cifar_batch(batch, 'labels', title)\n    except UserError as "
+        "error: print(error)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     told = [line for line in done.stdout.splitlines() if ": not in the expected format" in line]
-    assert done.returncode == 0 and [line.partition(": not in")[0] for line in told] == list(HOSTILE), done
+    assert done.returncode == 0 and [line.partition(": not in")[0] for line in told] == list(
+        HOSTILE
+    ), done
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -818,7 +1112,8 @@ def test_a_raw_file_that_changed_is_fetched_again(gone, mirror, tmp_path):
     path.unlink() if gone else path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(UserError, match=rf"{IMAGES}: changed or gone"):
         datasets.prepare("mnist", raw, out)
-    assert not (raw / "mnist/source.json").exists()  # which is all that Snakemake asks for: it fetches again
+    # which is all that Snakemake asks for: it fetches again
+    assert not (raw / "mnist/source.json").exists()
     assert len(provide("mnist", tmp_path).train_y) == 20
 
 
@@ -841,7 +1136,11 @@ def test_changed_arrays_are_refused(tmp_path):
     file = tmp_path / "digits/arrays.npz"
     with np.load(file) as arrays:
         whole = dict(arrays)
-    changes = {"train_y": whole["train_y"][::-1], "test_y": whole["test_y"][:-1], "train_x": 255 - whole["train_x"]}
+    changes = {
+        "train_y": whole["train_y"][::-1],
+        "test_y": whole["test_y"][:-1],
+        "train_x": 255 - whole["train_x"],
+    }
     for name, array in changes.items():
         np.savez(file, **whole | {name: array})
         for read in (datasets.load, datasets.labels)[: 1 if name == "train_x" else 2]:
@@ -852,12 +1151,18 @@ def test_changed_arrays_are_refused(tmp_path):
         datasets.load(file.parent)
 
 
-@pytest.mark.parametrize("text", (None, "", "{", "{}", "[]", "[" * 100000), ids=lambda text: str(text)[:4])
+@pytest.mark.parametrize(
+    "text", (None, "", "{", "{}", "[]", "[" * 100000), ids=lambda text: str(text)[:4]
+)
 def test_missing_or_damaged_metadata(text, tmp_path):
     provide("digits", tmp_path)
     out = tmp_path / "digits"
     (out / "meta.json").unlink() if text is None else (out / "meta.json").write_text(text)
-    for read in (datasets.load, datasets.labels, lambda out: datasets.identify("digits", tmp_path / "raw", out)):
+    for read in (
+        datasets.load,
+        datasets.labels,
+        lambda out: datasets.identify("digits", tmp_path / "raw", out),
+    ):
         if text is not None or read in (datasets.load, datasets.labels):
             with pytest.raises(UserError, match=r"meta\.json: "):
                 read(out)
@@ -878,11 +1183,16 @@ REAL = {
 def test_real_sets(name, tmp_path, mirror):
     """From the user's mirror, or the packed MNIST next to the repository."""
     shared = ROOT.parent / "shared" / "data"
-    folder = Path(os.environ.get("FEDREPRO_DATA_MIRROR") or shared) / Path(SOURCES[name].mirror[-1][0]).parent
+    folder = (
+        Path(os.environ.get("FEDREPRO_DATA_MIRROR") or shared)
+        / Path(SOURCES[name].mirror[-1][0]).parent
+    )
     if not folder.is_dir():
         pytest.skip(f"no {folder.name} in FEDREPRO_DATA_MIRROR")
     (mirror / folder.name).symlink_to(folder)
     meta, (counts, source) = provide(name, tmp_path).meta, REAL[name]
     assert (meta["train"], meta["test"]) == counts and (source == "mirror" or meta["official"])
     if name == "mnist":
-        assert meta["mean"] == pytest.approx([0.1307], abs=1e-4) and meta["std"] == pytest.approx([0.3081], abs=1e-4)
+        assert meta["mean"] == pytest.approx([0.1307], abs=1e-4) and meta["std"] == pytest.approx(
+            [0.3081], abs=1e-4
+        )

@@ -22,7 +22,17 @@ from fedrepro.data.datasets import SOURCES, _download
 from fedrepro.data.datasets.source import File
 from fedrepro.data.source_label import format_label
 from fedrepro.models import resnet50
-from support.files import CIFAR10_PATHS, IMAGES, change_source, cifar10_files, declare, leftovers, md5, mnist_files, write_all
+from support.files import (
+    CIFAR10_PATHS,
+    IMAGES,
+    change_source,
+    cifar10_files,
+    declare,
+    leftovers,
+    md5,
+    mnist_files,
+    write_all,
+)
 
 
 @pytest.fixture
@@ -44,7 +54,8 @@ def test_official_download_then_nothing_to_do(release, tmp_path):
     assert format_label(meta) == "MNIST (official release)"
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 4
-    (folder / "source.json").unlink()  # files held by their checksums are adopted, not downloaded again
+    # files held by their checksums are adopted, not downloaded again
+    (folder / "source.json").unlink()
     datasets.fetch("mnist", tmp_path / "raw")
     assert len(release.log) == 4
 
@@ -65,14 +76,20 @@ def test_download_resumes_after_a_break(release, tmp_path):
 
 
 @pytest.mark.parametrize("ranges", [True, False, None])
-@pytest.mark.parametrize("stale", [None, b"of another file", b"x" * 100_000], ids=["its beginning", "another", "too long"])
+@pytest.mark.parametrize(
+    "stale",
+    [None, b"of another file", b"x" * 100_000],
+    ids=["its beginning", "another", "too long"],
+)
 def test_download_goes_on_where_an_earlier_process_stopped(stale, ranges, release, tmp_path):
     """With a part that does not match, it begins again."""
     release.ranges, data = ranges, release.files[f"/{IMAGES}"]
     part = data[:100] if stale is None else stale
     write_all(tmp_path / "raw" / "mnist", {f"{IMAGES}.part": part})
     folder = datasets.fetch("mnist", tmp_path / "raw")
-    assert release.log[0] == (f"/{IMAGES}", f"bytes={len(part)}-") and (stale is not None or len(release.log) == 4)
+    assert release.log[0] == (f"/{IMAGES}", f"bytes={len(part)}-") and (
+        stale is not None or len(release.log) == 4
+    )
     assert (folder / IMAGES).read_bytes() == data and not leftovers(folder)
 
 
@@ -84,7 +101,8 @@ def test_requests_to_a_busy_server_are_repeated_a_few_times(status, release, tmp
     release.busy = 10**6
     with pytest.raises(UserError, match=r"cannot download .*tried 3 times"):
         datasets.fetch("mnist", tmp_path / "other")
-    assert len(release.log) == 9 and not leftovers(tmp_path) and not caplog.text  # the error alone tells why
+    # the error alone tells why
+    assert len(release.log) == 9 and not leftovers(tmp_path) and not caplog.text
 
 
 def answer(head: str, body: bytes = b"page") -> list[bytes]:
@@ -93,16 +111,27 @@ def answer(head: str, body: bytes = b"page") -> list[bytes]:
 
 ENDLESS = itertools.repeat(b"x" * 4096)
 OTHERS = [
-    *((answer(f"{status} X"), f"HTTP {status}", 1) for status in (201, 204, 206, 226, 300, 304, 404, 700, 999)),
+    *(
+        (answer(f"{status} X"), f"HTTP {status}", 1)
+        for status in (201, 204, 206, 226, 300, 304, 404, 700, 999)
+    ),
     (answer("302 Found\r\nLocation: "), "HTTP 302", 1),
     (answer("206 X\r\nContent-Range: bytes 0-3/9"), "HTTP 206", 1),  # without the end
     (answer("206 X\r\nContent-Range: bytes 5-8/9"), "HTTP 206", 1),  # without the beginning
     (answer("200 OK", b"not the release"), f"wrong checksum {md5(b'not the release')}", 1),
     (itertools.chain(answer("200 OK"), ENDLESS), "more than 1048576 bytes", 1),
-    (itertools.chain(answer("200 OK\r\nContent-Length: 99999999999"), ENDLESS), "more than 1048576 bytes", 1),
+    (
+        itertools.chain(answer("200 OK\r\nContent-Length: 99999999999"), ENDLESS),
+        "more than 1048576 bytes",
+        1,
+    ),
     (answer("200 OK\r\nContent-Length: abc"), "InvalidHeader, tried 3 times", 3),
     (answer("200 OK\r\nContent-Length: 1e3"), "InvalidHeader, tried 3 times", 3),
-    (answer("302 Found\r\nLocation: http://127.0.0.1/\xff"), "UnicodeDecodeError, tried 3 times", 3),
+    (
+        answer("302 Found\r\nLocation: http://127.0.0.1/\xff"),
+        "UnicodeDecodeError, tried 3 times",
+        3,
+    ),
 ]
 
 
@@ -119,7 +148,9 @@ def test_odd_headers_cause_no_traceback(release, tmp_path, caplog):
     data = release.files[f"/{IMAGES}"]
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n: no name\r\nno colon\r\n\r\n" % len(data)
     release.answers[f"/{IMAGES}"] = lambda: [head, data]
-    assert (datasets.fetch("mnist", tmp_path / "raw") / IMAGES).read_bytes() == data and "Traceback" not in caplog.text
+    assert (
+        datasets.fetch("mnist", tmp_path / "raw") / IMAGES
+    ).read_bytes() == data and "Traceback" not in caplog.text
 
 
 def test_a_very_slow_response_is_abandoned(release, tmp_path, monkeypatch):
@@ -150,7 +181,10 @@ def test_two_versions_of_a_file_are_not_joined(server, tmp_path):
 
     server.answers[f"/mnist/{IMAGES}"] = changing
     folder = datasets.fetch("mnist", tmp_path / "raw", server.url)
-    assert server.log[1:3] == [(f"/mnist/{IMAGES}", None)] * 2 and (folder / IMAGES).read_bytes() == new[IMAGES]
+    assert (
+        server.log[1:3] == [(f"/mnist/{IMAGES}", None)] * 2
+        and (folder / IMAGES).read_bytes() == new[IMAGES]
+    )
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -159,7 +193,9 @@ def test_a_chunked_response(whole, release, tmp_path):
     data = release.files[f"/{IMAGES}"]
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
     pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (data[:500], data[500:])]
-    release.answers[f"/{IMAGES}"] = lambda: [head, *pieces, b"0\r\n\r\n"] if whole else [head, pieces[0]]
+    release.answers[f"/{IMAGES}"] = lambda: (
+        [head, *pieces, b"0\r\n\r\n"] if whole else [head, pieces[0]]
+    )
     if whole:
         folder = datasets.fetch("mnist", tmp_path / "raw")
         assert (folder / IMAGES).read_bytes() == data
@@ -173,7 +209,10 @@ def test_a_part_that_is_a_link_is_not_written_through(release, tmp_path):
     precious.write_bytes(b"mine")
     (folder / f"{IMAGES}.part").symlink_to(precious)
     datasets.fetch("mnist", tmp_path / "raw")
-    assert precious.read_bytes() == b"mine" and (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
+    assert (
+        precious.read_bytes() == b"mine"
+        and (folder / IMAGES).read_bytes() == release.files[f"/{IMAGES}"]
+    )
     assert not (folder / IMAGES).is_symlink()
     (folder / IMAGES).unlink()
     os.mkfifo(folder / f"{IMAGES}.part")  # nobody reads what would be written
@@ -193,10 +232,18 @@ def test_the_second_address_is_used_if_the_first_fails(release, tmp_path, monkey
 
 def test_without_network_the_error_mentions_the_mirror(release, tmp_path, monkeypatch):
     first, *rest = SOURCES["mnist"].files
-    change_source(monkeypatch, "mnist", files=(replace(first, urls=("http://127.0.0.1:1/x",)), *rest))
+    change_source(
+        monkeypatch, "mnist", files=(replace(first, urls=("http://127.0.0.1:1/x",)), *rest)
+    )
     with pytest.raises(UserError) as caught:
         datasets.fetch("mnist", tmp_path / "raw")
-    for words in ("MNIST", IMAGES, "ConnectionError", "FEDREPRO_DATA_MIRROR", "--config data_mirror=PATH_OR_URL"):
+    for words in (
+        "MNIST",
+        IMAGES,
+        "ConnectionError",
+        "FEDREPRO_DATA_MIRROR",
+        "--config data_mirror=PATH_OR_URL",
+    ):
         assert words in str(caught.value)
     assert list((tmp_path / "raw" / "mnist").iterdir()) == []
 
@@ -219,7 +266,8 @@ def test_an_unresponsive_mirror_is_asked_once(direct, monkeypatch, tmp_path):
         with pytest.raises(UserError, match=words) as caught:
             datasets.fetch("cifar10", tmp_path / "raw", mirror=url)
     assert not leftovers(tmp_path)
-    with pytest.raises(UserError) as again:  # nor for another set by the same process, which would wait as long
+    # nor for another set by the same process, which would wait as long
+    with pytest.raises(UserError) as again:
         datasets.fetch("mnist", tmp_path / "raw", mirror=url)
     assert str(again.value) == str(caught.value)
 
@@ -241,7 +289,9 @@ def weights(server, tmp_path, monkeypatch):
     """Serve two weights in place of torchvision's. Return where torch's cache has the file."""
     torch.save({"conv1.weight": torch.ones(2)}, buffer := io.BytesIO())
     monkeypatch.setattr(resnet50, "SHA256", hashlib.sha256(buffer.getvalue()).hexdigest())
-    monkeypatch.setattr(resnet50, "imagenet_weights", lambda: SimpleNamespace(url=f"{server.url}/weights.pth"))
+    monkeypatch.setattr(
+        resnet50, "imagenet_weights", lambda: SimpleNamespace(url=f"{server.url}/weights.pth")
+    )
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
     server.files = {"/weights.pth": buffer.getvalue()}
     return tmp_path / "hub/checkpoints/weights.pth"

@@ -14,7 +14,14 @@ from fedrepro.runs.gather import ResultSources, gather
 from fedrepro.runs.paths import Paths
 from support.experiments import finish, params
 
-NOTE = {"paper": "p", "experiment": "one", "compare": "full", "scale": "paper", "skipped": None, "series": {"A": {}}}
+NOTE = {
+    "paper": "p",
+    "experiment": "one",
+    "compare": "full",
+    "scale": "paper",
+    "skipped": None,
+    "series": {"A": {}},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -33,26 +40,60 @@ def item(paths: Paths):
 def test_invalid_commit_names_are_not_passed_to_git(named, paths, tmp_path, monkeypatch):
     """`keep` and reports refuse the file with such a name, or a study's note."""
     monkeypatch.undo()
-    monkeypatch.setattr(provenance, "_run_command", lambda *command, env: pytest.fail(f"asked: {command}"))
+    monkeypatch.setattr(
+        provenance, "_run_command", lambda *command, env: pytest.fail(f"asked: {command}")
+    )
     run = finish(item(paths).runs[0], commit=named)
     gathering = ResultSources(NOTE, {"A": [run.folder]})
-    for work in (lambda: keep.keep([item(paths)], paths), lambda: gather(gathering, tmp_path / "out")):
-        with pytest.raises(UserError, match=r"(record|begun)\.json: environment\.commit: .*; delete .* to train the run again"):
+    for work in (
+        lambda: keep.keep([item(paths)], paths),
+        lambda: gather(gathering, tmp_path / "out"),
+    ):
+        with pytest.raises(
+            UserError,
+            match=r"(record|begun)\.json: environment\.commit: .*; delete .* to train the run "
+            r"again",
+        ):
             work()
     table = run.folder / "tsne-1.json"
-    study = {"run": run.id, "code": "c", "settings": {}, "columns": {}, "environment": {"commit": named}}
+    study = {
+        "run": run.id,
+        "code": "c",
+        "settings": {},
+        "columns": {},
+        "environment": {"commit": named},
+    }
     records.write(table, study)
-    with pytest.raises(UserError, match=r"tsne-1\.json: environment\.commit: .*; delete .* to repeat the study"):
+    with pytest.raises(
+        UserError, match=r"tsne-1\.json: environment\.commit: .*; delete .* to repeat the study"
+    ):
         keep.study_commit(table, None)
 
 
-@pytest.mark.parametrize(("date", "git", "words"), [
-    (None, "fatal: detected dubious ownership", "commit unknown, whose code cannot be read here; git: fatal: detected dubious"),
-    (None, "", "commit unknown, whose code cannot be read here; keep it in a checkout that has that commit"),
-    ("2020-02-02", "", "its code digest is not that of commit .*; .* or delete it, commit the code and run"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("date", "git", "words"),
+    [
+        (
+            None,
+            "fatal: detected dubious ownership",
+            "commit unknown, whose code cannot be read here; git: fatal: detected dubious",
+        ),
+        (
+            None,
+            "",
+            "commit unknown, whose code cannot be read here; keep it in a checkout that has that "
+            "commit",
+        ),
+        (
+            "2020-02-02",
+            "",
+            "its code digest is not that of commit .*; .* or delete it, commit the code and run",
+        ),
+    ],
+)
 def test_keep_refuses_a_commit_whose_code_is_not_here(date, git, words, paths, monkeypatch):
-    """If git cannot read this checkout, another one does not help; the last commit lacks the method's file."""
+    """If git cannot read this checkout, another one does not help; the last commit lacks the
+    method's file."""
     run = finish(item(paths).runs[0], commit="unknown")
     monkeypatch.setattr(provenance, "committed_digest", lambda *_: None)
     monkeypatch.setattr(provenance, "commit_date", lambda *_: date)
@@ -68,7 +109,9 @@ def test_keep_refuses_paths_that_are_not_files(make, paths):
     run = finish(item(paths).runs[0])
     run.summary.unlink()
     make(run.summary)
-    with pytest.raises(UserError, match=r"record\.json: not a file; delete .* to train the run again"):
+    with pytest.raises(
+        UserError, match=r"record\.json: not a file; delete .* to train the run again"
+    ):
         keep.keep([item(paths)], paths)
     assert not (paths.results / "kept").exists()
 

@@ -40,11 +40,15 @@ def history(monkeypatch) -> None:
 
 
 def test_experiments_on_unavailable_data_are_left_out(paths, tmp_path):
-    """With advice on how to get the data; the others are planned, and invalid settings are errors all the same."""
+    """With advice on how to get the data; the others are planned, and invalid settings are errors
+    all the same."""
     (tmp_path / "mirror").mkdir()
 
     def of(dataset, mirror=None):
-        changes = {"data_mirror": mirror and str(tmp_path / mirror), "papers": {"p": {"one": {"dataset": dataset}}}}
+        changes = {
+            "data_mirror": mirror and str(tmp_path / mirror),
+            "papers": {"p": {"one": {"dataset": dataset}}},
+        }
         return plan_experiments(params(**changes), paths)["p"]
 
     for found, words in (
@@ -58,7 +62,9 @@ def test_experiments_on_unavailable_data_are_left_out(paths, tmp_path):
     with pytest.raises(UserError, match="experiments.yaml: one: series.FedMMD: .*width: "):
         plan_experiments(one(dataset="aptos", model={"width": -1}), paths)
     resolve.check_other_scales(one(dataset={"name": "folders", "path": "pictures"}))
-    assert re.search("mnist is not available: data mirror .*absent", of("mnist", "absent")["one"].warnings[0])
+    assert re.search(
+        "mnist is not available: data mirror .*absent", of("mnist", "absent")["one"].warnings[0]
+    )
 
 
 def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
@@ -70,10 +76,15 @@ def ids(settings: Params, paths: Paths) -> dict[tuple, str]:
     }
 
 
-def asked(run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER, **changes) -> Run:
-    """Finish a run with the config of `run` in another folder, by other code and, if given, on other data."""
+def asked(
+    run: Run, folder: Path, name: str, data: str | None = None, code: str = OLDER, **changes
+) -> Run:
+    """Finish a run with the config of `run` in another folder, by other code and, if given, on
+    other data."""
     other = Run(folder, run.config, data or run.data, code)
-    return finish(replace(other, folder=folder / f"{name}-{run_hash(other.config_record())}"), **changes)
+    return finish(
+        replace(other, folder=folder / f"{name}-{run_hash(other.config_record())}"), **changes
+    )
 
 
 def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str = OLDER) -> Run:
@@ -83,12 +94,20 @@ def kept(run: Run, paths: Paths, name: str, data: str | None = None, code: str =
 
 def test_one_run_per_series_and_seed(paths):
     planned = plan_experiments(params(), paths)["p"]
-    assert list(planned) == ["one", "two"] and len(planned["one"].runs) == len(planned["two"].runs) == 4
+    assert (
+        list(planned) == ["one", "two"]
+        and len(planned["one"].runs) == len(planned["two"].runs) == 4
+    )
     first = planned["one"].series[0]
     assert first.label == "FedMMD" and [run.config.seed for run in first.runs] == [0, 1]
     run = first.runs[0]
-    assert run.folder.parent == paths.results / "runs" / "p" and run.id.startswith("digits-fedmmd-s0-")
-    assert run.config.algorithm.options["weight"] == 0.1 and run.config.model.options["width"] == 0.05  # defaults written out
+    assert run.folder.parent == paths.results / "runs" / "p" and run.id.startswith(
+        "digits-fedmmd-s0-"
+    )
+    # defaults written out
+    assert (
+        run.config.algorithm.options["weight"] == 0.1 and run.config.model.options["width"] == 0.05
+    )
     assert not paths.results.exists() and not paths.data.exists()  # a plan writes nothing
 
 
@@ -112,17 +131,24 @@ def test_planned_work_never_repeats_a_run(paths):
     assert [(piece.experiment, piece.series) for piece in left] == [("p_two", "Prox_s1")]
 
 
-@pytest.mark.parametrize(("changes", "same"), [
-    ({"lr": 0.2}, {"FedAvg again", "Prox"}),
-    ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
-    ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
-    ({"series": {"FedAvg": {"overrides": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
-    ({"schedule": {"name": "constant"}}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),  # what is the default anyway
-    ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
-], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"lr": 0.2}, {"FedAvg again", "Prox"}),
+        ({"partition": {"clients": 5}}, {"FedAvg again", "Prox"}),
+        ({"series": {"FedMMD": {"weight": 0.5}}}, {"FedAvg", "FedAvg again", "Prox"}),
+        ({"series": {"FedAvg": {"overrides": {"lr": 0.2}}}}, {"FedMMD", "FedAvg again", "Prox"}),
+        # what is the default anyway
+        ({"schedule": {"name": "constant"}}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
+        ({"seeds": [1, 0]}, {"FedMMD", "FedAvg", "FedAvg again", "Prox"}),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
 def test_a_changed_number_changes_what_depends_on_it(changes, same, paths):
     before, after = ids(params(), paths), ids(one(**changes), paths)
-    assert {label for key, label, seed in before if before[key, label, seed] == after[key, label, seed]} == same
+    assert {
+        label for key, label, seed in before if before[key, label, seed] == after[key, label, seed]
+    } == same
     assert all((before[key] == after[key]) == (key[1] in same) for key in before)
 
 
@@ -149,7 +175,11 @@ def test_kept_results_replace_runs_with_the_same_config_and_data(paths):
     run = plan_experiments(params(), paths)["p"]["one"].series[0].runs[0]
     old = kept(run, paths, "from-older-code")
     planned = plan_experiments(params(), paths)["p"]["one"].series[0].runs
-    assert planned[0].folder == old.folder and planned[0].code == OLDER and planned[1].folder.parent != old.folder.parent
+    assert (
+        planned[0].folder == old.folder
+        and planned[0].code == OLDER
+        and planned[1].folder.parent != old.folder.parent
+    )
     other = plan_experiments(one(lr=0.2), paths)["p"]["one"].series[0].runs[0]
     assert other.folder.parent == paths.runs("p")
     unshelve(old)
@@ -157,18 +187,27 @@ def test_kept_results_replace_runs_with_the_same_config_and_data(paths):
     assert plan_experiments(params(), paths)["p"]["one"].series[0].runs[0] == run
 
 
-@pytest.mark.parametrize("changes", [{}, {"data_mirror": "absent"}, {"report_only": True, "data_mirror": "absent"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"data_mirror": "absent"}, {"report_only": True, "data_mirror": "absent"}]
+)
 def test_kept_runs_answer_whatever_copy_of_the_data_they_are_of(paths, changes):
-    """Nothing is fetched, and the mirror may lack the data. The official release comes first, if all of its runs are kept."""
+    """Nothing is fetched, and the mirror may lack the data. The official release comes first, if
+    all of its runs are kept."""
     settings = one(dataset="mnist").model_copy(update=changes)
     runs = plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
     others = [kept(run, paths, f"other{place}", "other pixels") for place, run in enumerate(runs)]
     for place, run in enumerate(runs):
         found = experiments.plan_training(settings, paths)["p"]["one"]
-        assert found.runs == found.of_other_data == tuple(others) and not found.warnings and found.skipped is None
+        assert (
+            found.runs == found.of_other_data == tuple(others)
+            and not found.warnings
+            and found.skipped is None
+        )
         kept(run, paths, f"zz-official{place}")
     found = plan_experiments(settings, paths)["p"]["one"]
-    assert {run.data for run in found.runs} == {datasets.pinned("mnist")} and not found.of_other_data
+    assert {run.data for run in found.runs} == {
+        datasets.pinned("mnist")
+    } and not found.of_other_data
     assert not paths.data.exists()
 
 
@@ -182,13 +221,20 @@ def test_kept_runs_of_other_data_do_not_answer_if_the_settings_ask_for_the_same(
 
 
 def test_runs_of_two_copies_are_never_mixed(paths):
-    """The whole experiment is to be trained on the data at hand; until then what is finished of one copy is reported."""
-    three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
+    """The whole experiment is to be trained on the data at hand; until then what is finished of one
+    copy is reported."""
+    three = {
+        "FedMMD": {"name": "fedmmd"},
+        "FedAvg": {"name": "fedavg"},
+        "Prox": {"name": "fedprox", "mu": 0.1},
+    }
     runs = plan_experiments(one(series=three), paths)["p"]["one"].runs
     others = [kept(run, paths, f"other-{run.id}", "other pixels", run.code) for run in runs[:5]]
     finish(runs[5])
     for data, shown in ((None, others[:4]), ("report_only", others[:4])):
-        found = plan_experiments(one(series=three).model_copy(update={data: True} if data else {}), paths)["p"]["one"]
+        found = plan_experiments(
+            one(series=three).model_copy(update={data: True} if data else {}), paths
+        )["p"]["one"]
         part = found if data else experiments.reported(found, params(), paths)
         assert (
             part.runs == tuple(shown)
@@ -215,16 +261,26 @@ def test_todays_code_is_preferred_among_finished_runs(paths):
     own = [asked(run, paths.runs("p"), "own", "m", run.code) for run in runs]
     for name in ("a-older", "z-older"):
         asked(runs[0], paths.runs("p"), name, "m")
-    assert {run.id for run in run_lookup.stored_runs(paths.runs("p")).values()} == {run.id for run in own}
+    assert {run.id for run in run_lookup.stored_runs(paths.runs("p")).values()} == {
+        run.id for run in own
+    }
 
 
 def test_planning_says_of_which_other_data_runs_are_kept(paths):
     item = plan_experiments(params(), paths)["p"]["one"]
     for run in item.runs:
-        asked(run, paths.kept("p"), f"other-{run.id}", "other pixels", run.code, dataset="Digits (mirror)")
+        asked(
+            run,
+            paths.kept("p"),
+            f"other-{run.id}",
+            "other pixels",
+            run.code,
+            dataset="Digits (mirror)",
+        )
     planned = plan_experiments(params(), paths)
     assert experiments.warnings(all_experiments(planned)) == [
-        "4 of 8 runs are kept, made from Digits (mirror); use_kept_results=same_data trains them on the data here"
+        "4 of 8 runs are kept, made from Digits (mirror); use_kept_results=same_data trains them "
+        "on the data here"
     ]
     for run in item.runs:
         finish(run)
@@ -240,12 +296,17 @@ def test_unavailable_data_do_not_stop_planning(paths, tmp_path):
     assert experiments.warnings([planned["p"]["two"]]) == []
     item = planned["p"]["one"]
     (message,) = experiments.warnings([item, replace(item, name="again"), replace(item, paper="q")])
-    assert message == remark.replace("p one: ", "p one, p again, q one: ")  # once, however many wait for it
-    lacking = replace(item, warnings=(), skipped=MissingReason(MissingKind.DATA_MISSING, "unpack it"))
+    # once, however many wait for it
+    assert message == remark.replace("p one: ", "p one, p again, q one: ")
+    lacking = replace(
+        item, warnings=(), skipped=MissingReason(MissingKind.DATA_MISSING, "unpack it")
+    )
     assert experiments.warnings([item, lacking, replace(lacking, name="two")]) == [
         remark, "p one, p two: data not available: unpack it",
     ]  # fmt: skip
-    assert planned["p"]["one"].runs == plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
+    assert (
+        planned["p"]["one"].runs == plan_experiments(one(dataset="mnist"), paths)["p"]["one"].runs
+    )
 
 
 def test_planning_warns_of_a_copy_used_without_a_mirror(paths, tmp_path):
@@ -258,7 +319,9 @@ def test_planning_warns_of_a_copy_used_without_a_mirror(paths, tmp_path):
     delete = f"delete {raw / 'mnist'} and {prepared} to train on that"
     message = f"p one: mnist is a copy that differs from the official release; {delete}"
     for given, expected in ((None, [message]), (str(mirror), [])):
-        planned = plan_experiments(one(dataset="mnist").model_copy(update={"data_mirror": given}), paths)
+        planned = plan_experiments(
+            one(dataset="mnist").model_copy(update={"data_mirror": given}), paths
+        )
         assert {run.data for run in planned["p"]["one"].runs} == {copied}
         assert experiments.warnings([planned["p"]["one"]]) == expected
 
@@ -272,7 +335,9 @@ def test_identities_come_from_the_mirror_or_the_official_release(paths, tmp_path
     settings = params(data_mirror=str(tmp_path / "mirror"), papers={"p": sets})
     for planned in (plan_experiments(settings, paths), experiments.plan_training(settings, paths)):
         for name, identity in (("one", copied), ("two", datasets.pinned("fashion_mnist"))):
-            assert {run.data for run in planned["p"][name].runs} == {identity} and not planned["p"][name].warnings
+            assert {run.data for run in planned["p"][name].runs} == {identity} and not planned["p"][
+                name
+            ].warnings
     assert not paths.data.exists()
 
 
@@ -319,7 +384,9 @@ def test_a_kept_result_under_anothers_name_is_refused(paths):
     """It would replace a run that nobody trained."""
     first = plan_experiments(params(), paths)["p"]["one"].runs[0]
     finish(replace(first, folder=paths.kept("p") / "b-0123456789"))
-    with pytest.raises(UserError, match=r"p\.jsonl: line 1: not the settings that b-0123456789 is named after"):
+    with pytest.raises(
+        UserError, match=r"p\.jsonl: line 1: not the settings that b-0123456789 is named after"
+    ):
         plan_experiments(params(report_only=True), paths)
 
 
@@ -328,7 +395,10 @@ def test_report_only(paths):
     for run in item.runs[:3]:
         finish(run)
     planned = plan_experiments(params(report_only=True), paths)["p"]
-    assert planned["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4) and planned["one"].runs == ()
+    assert (
+        planned["one"].skipped == MissingReason(MissingKind.NOT_FINISHED, missing=1, total=4)
+        and planned["one"].runs == ()
+    )
     assert planned["one"].requested_series == ("FedMMD", "FedAvg")
     assert "missing" not in experiments.experiment_note(planned["one"], params())
     assert planned["two"].skipped == MissingReason(
@@ -343,7 +413,10 @@ def test_one_seed_decides_nothing(paths):
     """The warning is given if claims are judged and there is something to train."""
     chosen = [plan_experiments(one(seeds=[3]), paths)["p"]["one"]]
     (message,) = experiments.warnings(chosen, "full")
-    assert message.startswith("1 of 1 experiment to be trained has one seed, which decides no claim") and "`seeds`" in message
+    assert (
+        message.startswith("1 of 1 experiment to be trained has one seed, which decides no claim")
+        and "`seeds`" in message
+    )
     assert experiments.warnings(chosen, "none") == []
     for run in chosen[0].runs:
         finish(run)
@@ -352,7 +425,11 @@ def test_one_seed_decides_nothing(paths):
 
 def test_report_only_series(paths):
     """Two series can be compared; a single one is not shown."""
-    three = {"FedMMD": {"name": "fedmmd"}, "FedAvg": {"name": "fedavg"}, "Prox": {"name": "fedprox", "mu": 0.1}}
+    three = {
+        "FedMMD": {"name": "fedmmd"},
+        "FedAvg": {"name": "fedavg"},
+        "Prox": {"name": "fedprox", "mu": 0.1},
+    }
     settings = one(series=three)
     item = plan_experiments(settings, paths)["p"]["one"]
     labels = [series.label for series in item.series]
@@ -365,7 +442,9 @@ def test_report_only_series(paths):
     assert note["missing"] == labels[2:] and list(note["series"]) == labels[:2]
     finish(item.runs[5])
     found = plan_experiments(settings.model_copy(update={"report_only": True}), paths)["p"]["one"]
-    assert found.requested_series == () and "missing" not in experiments.experiment_note(found, settings)
+    assert found.requested_series == () and "missing" not in experiments.experiment_note(
+        found, settings
+    )
 
 
 def test_overlays(paths):
@@ -377,83 +456,170 @@ def test_overlays(paths):
     assert (found["skipped"], found["training"], found["compare"]) == (left_out.text, None, "full")
     assert found["reason"] == {"kind": "left out", "text": left_out.text}
     found = experiments.experiment_note(planned["one"], params(scale="long"))
-    assert found["training"]["rounds"] == 9 and "series" not in found["training"] and found["scale_note"] == "l"
+    assert (
+        found["training"]["rounds"] == 9
+        and "series" not in found["training"]
+        and found["scale_note"] == "l"
+    )
     first = planned["one"].series[0].runs[0].config.model_dump(mode="json")
     assert found["series"]["FedMMD"] == {"algorithm": first["algorithm"], "config": first}
     assert list(found["series"]) == ["FedMMD", "FedAvg"]
-    assert experiments.experiment_note(planned["two"], params(scale="long"))["series"] == {} and "scale_like" not in found
+    assert (
+        experiments.experiment_note(planned["two"], params(scale="long"))["series"] == {}
+        and "scale_like" not in found
+    )
     mine = params(scale="mine", scales={"mine": {"like": "long", "seeds": [5]}})
     alike = plan_experiments(mine, paths)["p"]
     assert [(run.config.rounds, run.config.seed) for run in alike["one"].runs] == [(9, 5), (9, 5)]
     assert alike["two"].skipped.kind == MissingKind.LEFT_OUT
     assert experiments.experiment_note(alike["one"], mine)["scale_like"] == ["long"]
-    overlay = {"scales": {"quick": {"experiments": {"p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}}}}}
+    overlay = {
+        "scales": {
+            "quick": {
+                "experiments": {
+                    "p": {"one": {"model": {"name": "cifar_cnn"}, "dataset": "digits_rgb"}}
+                }
+            }
+        }
+    }
     run = plan_experiments(params(**overlay), paths)["p"]["one"].runs[0]
     assert run.config.model.options["width"] == 1.0  # another name drops the old one's options
 
 
 def test_with_overrides_one_series(paths):
-    series = {"A": {"name": "fedavg", "overrides": {"lr": 0.5, "model": {"width": 0.1}}}, "B": {"name": "fedavg"}}
-    found = {item.label: item.runs[0].config for item in plan_experiments(one(series=series), paths)["p"]["one"].series}
-    assert (found["A"].lr, found["A"].model.options["width"], found["A"].model.options["arch"]) == (0.5, 0.1, "paper")
+    series = {
+        "A": {"name": "fedavg", "overrides": {"lr": 0.5, "model": {"width": 0.1}}},
+        "B": {"name": "fedavg"},
+    }
+    found = {
+        item.label: item.runs[0].config
+        for item in plan_experiments(one(series=series), paths)["p"]["one"].series
+    }
+    assert (found["A"].lr, found["A"].model.options["width"], found["A"].model.options["arch"]) == (
+        0.5,
+        0.1,
+        "paper",
+    )
     assert found["B"].lr == 0.1 and found["A"].algorithm == found["B"].algorithm
 
 
 PERMUTED = {"partition": {"name": "permuted", "clients": 4}}
-MISTAKES = pytest.mark.parametrize(("changes", "words"), [
-    ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
-    ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
-    ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
-    ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
-    ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
-    ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
-    ({"series": {"FedAvg": {"overrides": 3}}}, "series.FedAvg.overrides: Input should be a valid dictionary (got 3)"),
-    ({"series": {"FedAvg": {"overrides": {"seed": 3}}}}, "overrides: seed cannot be set for one series"),
-    ({"series": {"FedAvg": {"overrides": {"rate": 3}}}}, "rate: unknown key: choose from "),
-    ({"rounds": -3}, "rounds: "),
-    ({"partition": {"name": "balanced_classes", "clients": 20, "classes_per_client": 12}}, "classes_per_client: at most 10 "),
-    ({"partition": {"name": "balanced_classes", "clients": 4, "classes_per_client": 3}}, "must be a multiple of 10 classes"),
-    ({"partition": {"name": "classes", "clients": 20}}, "clients: 20 clients cannot split 10 classes; at most 10"),
-    ({"partition": {"name": "classes", "clients": 4, "groups": [[0, 1]]}}, "groups: need 4 groups that hold each of the 10 "),
-    ({"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}}, "pieces: expected 5 to 10"),
-    ({"partition": {"name": "shards", "clients": 4, "shards": 400}}, "4 clients x 400 shards need 1600 images, got 1438"),
-    ({"measures": ["validation_loss"]}, "measures: validation_loss needs validation, e.g. {share: 0.1}"),
-    (
-        {"measures": ["validation_personal_accuracy"], "validation": {"share": 0.1}},
-        "measures: validation_personal_accuracy needs validation.per_client: true",
-    ),
-    ({"validation": {"share": 0.999}}, "validation.share: leaves 1 images for 4 clients (got 0.999)"),
-    (PERMUTED | {"validation": {"share": 0.1}}, "validation: its images have a pixel order that no client has. Set"),
-    ({"series": {"FedCL": {"name": "fedcl"}}}, "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}"),
-    ({"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}}, "fedmax: model logistic: it needs a hidden layer"),
-    ({"clients_per_round": 9}, "clients_per_round: at most the 4 clients of the partition (got 9)"),
-], ids=str)  # fmt: skip
+MISTAKES = pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dataset": "mnst"}, "unknown dataset 'mnst': choose from aptos, chest_xray, cifar10"),
+        ({"partition": {"name": "random"}}, "unknown partition 'random': choose from "),
+        ({"model": {"name": "resnet"}}, "unknown model 'resnet': choose from "),
+        ({"series": {"X": {"name": "fedx"}}}, "series.X: unknown algorithm 'fedx': choose from "),
+        ({"series": {"FedMMD": {"wait": 1}}}, "wait: unknown key: choose from "),
+        ({"series": {"FedMMD": {"weight": -1}}}, "weight: "),
+        (
+            {"series": {"FedAvg": {"overrides": 3}}},
+            "series.FedAvg.overrides: Input should be a valid dictionary (got 3)",
+        ),
+        (
+            {"series": {"FedAvg": {"overrides": {"seed": 3}}}},
+            "overrides: seed cannot be set for one series",
+        ),
+        ({"series": {"FedAvg": {"overrides": {"rate": 3}}}}, "rate: unknown key: choose from "),
+        ({"rounds": -3}, "rounds: "),
+        (
+            {"partition": {"name": "balanced_classes", "clients": 20, "classes_per_client": 12}},
+            "classes_per_client: at most 10 ",
+        ),
+        (
+            {"partition": {"name": "balanced_classes", "clients": 4, "classes_per_client": 3}},
+            "must be a multiple of 10 classes",
+        ),
+        (
+            {"partition": {"name": "classes", "clients": 20}},
+            "clients: 20 clients cannot split 10 classes; at most 10",
+        ),
+        (
+            {"partition": {"name": "classes", "clients": 4, "groups": [[0, 1]]}},
+            "groups: need 4 groups that hold each of the 10 ",
+        ),
+        (
+            {"partition": {"name": "class_shards", "clients": 4, "classes_per_client": 5}},
+            "pieces: expected 5 to 10",
+        ),
+        (
+            {"partition": {"name": "shards", "clients": 4, "shards": 400}},
+            "4 clients x 400 shards need 1600 images, got 1438",
+        ),
+        (
+            {"measures": ["validation_loss"]},
+            "measures: validation_loss needs validation, e.g. {share: 0.1}",
+        ),
+        (
+            {"measures": ["validation_personal_accuracy"], "validation": {"share": 0.1}},
+            "measures: validation_personal_accuracy needs validation.per_client: true",
+        ),
+        (
+            {"validation": {"share": 0.999}},
+            "validation.share: leaves 1 images for 4 clients (got 0.999)",
+        ),
+        (
+            PERMUTED | {"validation": {"share": 0.1}},
+            "validation: its images have a pixel order that no client has. Set",
+        ),
+        (
+            {"series": {"FedCL": {"name": "fedcl"}}},
+            "algorithm fedcl: needs proxy images: set proxy, e.g. {share: 0.01}",
+        ),
+        (
+            {"model": {"name": "logistic"}, "series": {"X": {"name": "fedmax"}}},
+            "fedmax: model logistic: it needs a hidden layer",
+        ),
+        (
+            {"clients_per_round": 9},
+            "clients_per_round: at most the 4 clients of the partition (got 9)",
+        ),
+    ],
+    ids=str,
+)
 
 
 @MISTAKES
 def test_errors_name_file_and_key(changes, words, paths):
     with pytest.raises(UserError) as caught:
         plan_experiments(one(**changes), paths)
-    assert words in str(caught.value) and "/workflow/papers/p/experiments.yaml: one: " in str(caught.value)
+    assert words in str(caught.value) and "/workflow/papers/p/experiments.yaml: one: " in str(
+        caught.value
+    )
 
 
 @MISTAKES
 def test_errors_at_other_scales_are_found_early(changes, words, paths):
-    later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
+    later = {
+        "seeds": [0],
+        "compare": "full",
+        "note": "later",
+        "experiments": {"p": {"one": changes}},
+    }
     settings = params(scales={"later": later})
     assert plan_experiments(settings, paths)["p"]["one"].runs
     with pytest.raises(UserError) as caught:
         resolve.check_other_scales(settings)
-    assert words in str(caught.value) and "/workflow/papers/p/scales.yaml: later.one: " in str(caught.value)
+    assert words in str(caught.value) and "/workflow/papers/p/scales.yaml: later.one: " in str(
+        caught.value
+    )
 
 
 def test_invalid_studies_at_other_scales_are_found_early():
     def check(**changes):
-        later = {"seeds": [0], "compare": "full", "note": "later", "experiments": {"p": {"one": changes}}}
+        later = {
+            "seeds": [0],
+            "compare": "full",
+            "note": "later",
+            "experiments": {"p": {"one": changes}},
+        }
         resolve.check_other_scales(params(scales={"later": later}))
 
     asked = {"tsne": {"rounds": [9], "images": 4}}
-    with pytest.raises(UserError, match=r"p/scales.yaml: later.one: studies.tsne: rounds: .* 3 \(got 9\)$"):
+    with pytest.raises(
+        UserError, match=r"p/scales.yaml: later.one: studies.tsne: rounds: .* 3 \(got 9\)$"
+    ):
         check(studies=asked)
     check(studies=asked, rounds=9)
     check(studies={"tsne": None})
@@ -470,7 +636,9 @@ def test_run_lists_are_written_and_read(paths, tmp_path):
     records = json.loads((tmp_path / "runs.json").read_text())
     for wrong in ([], {"newcomers": 7}):
         (tmp_path / "runs.json").write_text(json.dumps([records[0] | {"studies": wrong}]))
-        with pytest.raises(UserError, match="runs.json: .*: studies: expected name -> list of settings"):
+        with pytest.raises(
+            UserError, match="runs.json: .*: studies: expected name -> list of settings"
+        ):
             run_list.read(tmp_path / "runs.json", elsewhere)
     records[0]["code"] = "older"
     (tmp_path / "runs.json").write_text(json.dumps(records))
@@ -478,16 +646,24 @@ def test_run_lists_are_written_and_read(paths, tmp_path):
         run_list.read(tmp_path / "runs.json", elsewhere)
 
 
-@pytest.mark.parametrize(("key", "value", "words"), [
-    *(("folder", folder, "is not that of its run") for folder in ("../..", "..", "/", "", "x", "p/x", "P\0/NAME", 3)),
-    ("folder", "../NAME", "is not that of its run"),
-    ("config", {"model": "huge"}, "unknown model 'huge'"),
-    ("config", {"model": {"name": "../x"}}, "unknown model"),
-    ("config", {"seed": None}, "seed: "),
-    ("data", None, "is not that of its run"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        *(
+            ("folder", folder, "is not that of its run")
+            for folder in ("../..", "..", "/", "", "x", "p/x", "P\0/NAME", 3)
+        ),
+        ("folder", "../NAME", "is not that of its run"),
+        ("config", {"model": "huge"}, "unknown model 'huge'"),
+        ("config", {"model": {"name": "../x"}}, "unknown model"),
+        ("config", {"seed": None}, "seed: "),
+        ("data", None, "is not that of its run"),
+    ],
+)
 def test_run_lists_with_other_folders_are_refused(key, value, words, paths, tmp_path):
-    runs = experiments.unique_runs(experiments.all_experiments(experiments.plan_experiments(params(), paths)))[:1]
+    runs = experiments.unique_runs(
+        experiments.all_experiments(experiments.plan_experiments(params(), paths))
+    )[:1]
     run_list.write(runs, [], tmp_path / "runs.json")
     [record] = json.loads((tmp_path / "runs.json").read_text())
     changed = record[key] | value if key == "config" else value
@@ -500,7 +676,9 @@ def test_run_lists_with_other_folders_are_refused(key, value, words, paths, tmp_
 @pytest.mark.parametrize("text", ["", "{}", "{}}", "null", '{"a": 1}', "[1]", '[{"config": {}}]'])
 def test_invalid_run_lists_are_refused(text, paths, tmp_path):
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(UserError, match="runs.json: damaged.*; write it with: fedrepro plan --export"):
+    with pytest.raises(
+        UserError, match="runs.json: damaged.*; write it with: fedrepro plan --export"
+    ):
         run_list.read(tmp_path / "runs.json", paths)
 
 
@@ -515,11 +693,23 @@ def test_a_partitions_file_is_named_by_what_it_depends_on(paths):
     run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     stored = paths.partition(run.config, run.data)
     assert stored.name.startswith("digits-iid-s0-") and stored.parent == paths.data / "partitions"
-    assert stored == paths.partition(run.config.model_copy(update={"lr": 9.0, "rounds": 1}), run.data)
+    assert stored == paths.partition(
+        run.config.model_copy(update={"lr": 9.0, "rounds": 1}), run.data
+    )
     others = [
-        run.config.model_copy(update={key: value}) for key, value in (("seed", 1), ("train_images", 50), ("test_images", 9))
+        run.config.model_copy(update={key: value})
+        for key, value in (("seed", 1), ("train_images", 50), ("test_images", 9))
     ]
-    assert len({stored, *(paths.partition(config, run.data) for config in others), paths.partition(run.config, "x")}) == 5
+    assert (
+        len(
+            {
+                stored,
+                *(paths.partition(config, run.data) for config in others),
+                paths.partition(run.config, "x"),
+            }
+        )
+        == 5
+    )
 
 
 # ---- what is kept
@@ -546,11 +736,13 @@ def test_a_shared_run_is_kept_once(paths, history):
 def test_keep_replaces_kept_runs_by_those_of_todays_code(paths, history):
     today = plan_experiments(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and old.id in records.load_kept(
-        paths.kept("p")
-    )
+    assert keep.keep(
+        [plan_experiments(params(), paths)["p"]["one"]], paths
+    ) == [] and old.id in records.load_kept(paths.kept("p"))
     finish(today, "round,test_accuracy\n0,0.9\n")
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / today.id]
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [
+        paths.kept("p") / today.id
+    ]
     (record,) = records.load_kept(paths.kept("p")).values()
     assert (record["run"], record["columns"]) == (today.id, {"round": [0], "test_accuracy": [0.9]})
 
@@ -558,10 +750,17 @@ def test_keep_replaces_kept_runs_by_those_of_todays_code(paths, history):
 def test_keep_refuses_to_lose_a_study_of_the_run_that_it_replaces(paths, history):
     today = plan_experiments(params(), paths)["p"]["one"].runs[0]
     old = kept(today, paths, "old")
-    study = {"code": "c", "settings": {}, "columns": {"round": [], "client": []}, "environment": {"commit": "abcdef0"}}
+    study = {
+        "code": "c",
+        "settings": {},
+        "columns": {"round": [], "client": []},
+        "environment": {"commit": "abcdef0"},
+    }
     shelve(old, records.load(old.folder) | {"studies": {"activations-0123456789": study}})
     finish(today, "round,test_accuracy\n0,0.9\n")
-    with pytest.raises(UserError, match=f"replaces the kept run {old.id}, but lacks its study activations"):
+    with pytest.raises(
+        UserError, match=f"replaces the kept run {old.id}, but lacks its study activations"
+    ):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert list(records.load_kept(paths.kept("p"))) == [old.id]
 
@@ -569,12 +768,14 @@ def test_keep_refuses_to_lose_a_study_of_the_run_that_it_replaces(paths, history
 def test_keep_takes_runs_of_older_code_without_newer_ones(paths, history):
     run = plan_experiments(params(), paths)["p"]["one"].runs[0]
     older = asked(run, paths.runs("p"), "own")
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [paths.kept("p") / older.id]
+    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [
+        paths.kept("p") / older.id
+    ]
     shutil.rmtree(older.folder)
     asked(run, paths.runs("p"), "own", code=OTHER)  # which is not today's either
-    assert keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths) == [] and older.id in records.load_kept(
-        paths.kept("p")
-    )
+    assert keep.keep(
+        [plan_experiments(params(), paths)["p"]["one"]], paths
+    ) == [] and older.id in records.load_kept(paths.kept("p"))
 
 
 def test_keep_refuses_code_that_was_not_committed(paths, history):
@@ -586,7 +787,10 @@ def test_keep_refuses_code_that_was_not_committed(paths, history):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     lines = str(caught.value).splitlines()
     assert len(lines) == 2 and str(second.folder) in lines[0] and str(third.folder) in lines[1]
-    assert f"its code digest is not that of commit {OTHER}" in lines[0] and not paths.kept("p").exists()
+    assert (
+        f"its code digest is not that of commit {OTHER}" in lines[0]
+        and not paths.kept("p").exists()
+    )
     shutil.rmtree(second.folder)
     shutil.rmtree(third.folder)
     (new,) = keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
@@ -594,7 +798,8 @@ def test_keep_refuses_code_that_was_not_committed(paths, history):
 
 
 def test_keep_names_the_commit_that_has_the_code_by_now(paths, history, monkeypatch):
-    """The run was trained before the commit. A recorded commit without a mark of changes is the only one that is compared."""
+    """The run was trained before the commit. A recorded commit without a mark of changes is the
+    only one that is compared."""
     first, second, *_ = plan_experiments(params(), paths)["p"]["one"].runs
     for run, commit in ((first, f"{OTHER}-dirty"), (second, OTHER)):
         finish(run, commit=commit)
@@ -623,28 +828,42 @@ def test_keep_refuses_numbers_that_are_not_the_runs(paths, history):
     """As after copying one machine's folder over another's."""
     run = finish(plan_experiments(params(), paths)["p"]["one"].runs[0])
     run.summary.write_text(run.summary.read_text().replace("0.25", "0.26"))
-    with pytest.raises(UserError, match=r"record\.json: changed since it was written; delete .* to train the run again"):
+    with pytest.raises(
+        UserError,
+        match=r"record\.json: changed since it was written; delete .* to train the run again",
+    ):
         keep.keep([plan_experiments(params(), paths)["p"]["one"]], paths)
     assert not paths.kept("p").exists()
 
 
 def test_prune_lists_what_no_scale_names(paths):
     everything = {
-        run for scale in ("quick", "long") for run in unique_runs(all_experiments(plan_experiments(params(scale=scale), paths)))
+        run
+        for scale in ("quick", "long")
+        for run in unique_runs(all_experiments(plan_experiments(params(scale=scale), paths)))
     }
     for run in everything:
         finish(run)
     some = next(iter(everything))
     older = Run(paths.runs("p"), some.config, some.data, "older")
-    stale = finish(replace(older, folder=older.folder / f"digits-fedavg-s0-{run_hash(older.config_record())}"))
+    stale = finish(
+        replace(older, folder=older.folder / f"digits-fedavg-s0-{run_hash(older.config_record())}")
+    )
     safe = kept(some, paths, "x", "other")
     drawn = paths.partition(some.config, some.data)
     drawn.parent.mkdir(parents=True)
-    for path in (drawn, drawn.with_suffix(".png"), drawn.with_name("digits-iid-s9-gone.npz"), drawn.with_name(".gitignore")):
+    for path in (
+        drawn,
+        drawn.with_suffix(".png"),
+        drawn.with_name("digits-iid-s9-gone.npz"),
+        drawn.with_name(".gitignore"),
+    ):
         path.write_text("")
     for run in (stale, some):
         shutil.copytree(run.folder, paths.stored("p") / run.id)
-    expected = sorted([stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")])
+    expected = sorted(
+        [stale.folder, paths.stored("p") / stale.id, drawn.with_name("digits-iid-s9-gone.npz")]
+    )
     for settings in (params(), params(report_only=True), params(scale="long")):
         assert prune.unused(settings, paths, other_code=True) == expected
     assert not {safe.folder, *(run.folder for run in everything)} & {*expected}
@@ -652,12 +871,21 @@ def test_prune_lists_what_no_scale_names(paths):
 
 def test_folders(paths):
     planned = plan_experiments(params(), paths)["p"]["one"]
-    assert experiments.run_folders(planned)["FedAvg"] == [run.folder for run in planned.series[1].runs]
-    assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path("data/prepared/mnist")
+    assert experiments.run_folders(planned)["FedAvg"] == [
+        run.folder for run in planned.series[1].runs
+    ]
+    assert Paths().raw == Path("data/raw") and Paths().prepared("mnist") == Path(
+        "data/prepared/mnist"
+    )
 
 
 def test_a_scale_cannot_change_an_unknown_series(paths):
     """A new series names its method; without a name the label is misspelt."""
-    changed = params(scales={"quick": {"experiments": {"p": {"one": {"series": {"FedPrx": {"weight": 2}}}}}}})
-    with pytest.raises(UserError, match=r"p/scales\.yaml: quick\.one: unknown series 'FedPrx': choose from FedMMD, FedAvg"):
+    changed = params(
+        scales={"quick": {"experiments": {"p": {"one": {"series": {"FedPrx": {"weight": 2}}}}}}}
+    )
+    with pytest.raises(
+        UserError,
+        match=r"p/scales\.yaml: quick\.one: unknown series 'FedPrx': choose from FedMMD, FedAvg",
+    ):
         plan_experiments(changed, paths)

@@ -1,4 +1,5 @@
-"""Tuning: the trials of a series' grid, the choice among them, and the evaluation with what was chosen."""
+"""Tuning: the trials of a series' grid, the choice among them, and the evaluation with what was
+chosen."""
 
 import re
 import subprocess
@@ -40,8 +41,14 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def settings(**changes) -> Params:
-    """The experiment "one" with a grid, and changes of it; its choices are those in the working folder."""
-    return read_params(place(Path(), merge(SETTINGS | {"device": "cpu"}, {"papers": {"p": {"one": merge(TUNED, changes)}}})))
+    """The experiment "one" with a grid, and changes of it; its choices are those in the working
+    folder."""
+    return read_params(
+        place(
+            Path(),
+            merge(SETTINGS | {"device": "cpu"}, {"papers": {"p": {"one": merge(TUNED, changes)}}}),
+        )
+    )
 
 
 def planned(params: Params) -> trials.TunedSeries:
@@ -62,7 +69,12 @@ def finish_all(tuned: trials.TunedSeries, score, **changes) -> None:
 
 def by_mu(values: dict, run: Run) -> float:
     """Best at mu = 1 and the higher rate; seeds scatter."""
-    return 0.5 - 0.1 * abs(values["mu"] - 1) / 9 + values["lr"] + (0.05 if run.config.seed == 7 else -0.05)
+    return (
+        0.5
+        - 0.1 * abs(values["mu"] - 1) / 9
+        + values["lr"]
+        + (0.05 if run.config.seed == 7 else -0.05)
+    )
 
 
 def chosen(params: Params, score=by_mu) -> trials.Chosen:
@@ -74,12 +86,17 @@ def chosen(params: Params, score=by_mu) -> trials.Chosen:
 
 def test_trials_are_ordinary_runs_that_measure_validation_images_alone():
     tuned = planned(settings())
-    assert [trial.values for trial in tuned.trials] == [{"mu": mu, "lr": lr} for mu in GRID["mu"] for lr in GRID["lr"]]
+    assert [trial.values for trial in tuned.trials] == [
+        {"mu": mu, "lr": lr} for mu in GRID["mu"] for lr in GRID["lr"]
+    ]
     runs = [run for trial in tuned.trials for run in trial.runs]
     assert len({run.id for run in runs}) == 12 and {run.config.seed for run in runs} == {7, 8}
     for trial in tuned.trials:
         for run in trial.runs:
-            assert run.config.measures == ("validation_accuracy",) and run.config.lr == trial.values["lr"]
+            assert (
+                run.config.measures == ("validation_accuracy",)
+                and run.config.lr == trial.values["lr"]
+            )
             assert run.config.algorithm.options["mu"] == trial.values["mu"]
 
 
@@ -89,15 +106,23 @@ def test_the_best_trial_is_chosen_and_evaluated():
     assert before.skipped and before.skipped.kind == MissingKind.NOT_TUNED and before.blocked
     assert str(before.skipped).endswith("for Prox. Choose them: fedrepro tune p --scale quick")
     choice = chosen(params)
-    assert choice.values == {"mu": 1, "lr": 0.2} and choice.at_edge == ("lr",)  # mu = 1 is within its grid
-    assert choice.score == pytest.approx(0.7) and choice.scores[3] == choice.score == max(choice.scores)
+    # mu = 1 is within its grid
+    assert choice.values == {"mu": 1, "lr": 0.2} and choice.at_edge == ("lr",)
+    assert choice.score == pytest.approx(0.7) and choice.scores[3] == choice.score == max(
+        choice.scores
+    )
     assert (choice.trials, choice.budget, choice.grid) == (6, 6, GRID)
     after = experiments.plan_experiments(settings(), Paths())["p"]["one"]
     prox = {series.label: series.runs for series in after.series}["Prox"]
     assert [run.config.seed for run in prox] == [0, 1] and prox[0].config.lr == 0.2
-    assert prox[0].config.algorithm.options["mu"] == 1 and prox[0].config.measures != ("validation_accuracy",)
+    assert prox[0].config.algorithm.options["mu"] == 1 and prox[0].config.measures != (
+        "validation_accuracy",
+    )
     note = experiments.experiment_note(after, settings())
-    assert note["series"]["Prox"]["tuned"]["score"] == choice.score and "tuned" not in note["series"]["FedMMD"]
+    assert (
+        note["series"]["Prox"]["tuned"]["score"] == choice.score
+        and "tuned" not in note["series"]["FedMMD"]
+    )
 
 
 def test_a_lower_loss_is_better_and_a_diverged_trial_is_never_chosen():
@@ -108,7 +133,9 @@ def test_a_lower_loss_is_better_and_a_diverged_trial_is_never_chosen():
     finish(tuned.trials[4].runs[1], measured(0.0, "validation_loss"), status="diverged at round 2")
     assert tuned.choose().values == {"mu": 0.1, "lr": 0.05} and tuned.choose().scores[4] is None
     finish_all(tuned, by_mu, status="diverged at round 2")
-    with pytest.raises(UserError, match="p one Prox: all 6 trials diverged. Change the values in its grid."):
+    with pytest.raises(
+        UserError, match="p one Prox: all 6 trials diverged. Change the values in its grid."
+    ):
         tuned.choose()
 
 
@@ -116,23 +143,35 @@ def test_a_score_is_of_trained_rounds():
     """A window longer than the run has all its measured rounds, but not round 0."""
     tuned = planned(settings(tuning={"last": 9}))
     finish_all(tuned, lambda values, run: 0.3)
-    assert tuned.choose().score == pytest.approx((0.9 + 0.28 + 0.32) / 3) and min(tuned.choose().scores) == 0.5
+    assert (
+        tuned.choose().score == pytest.approx((0.9 + 0.28 + 0.32) / 3)
+        and min(tuned.choose().scores) == 0.5
+    )
 
 
 def test_rounding_errors_decide_no_choice():
-    """The scores of all trials are 0.3, that of the last by its rounding errors a bit more: the first is chosen."""
+    """The scores of all trials are 0.3, that of the last by its rounding errors a bit more: the
+    first is chosen."""
     tuned = planned(settings(tuning={"last": 1}))
     for trial in tuned.trials:
         for run in trial.runs:
-            finish(run, f"round,validation_accuracy\n1,{0.1 + 0.2 if trial is tuned.trials[-1] else 0.3!r}\n")
-    assert tuned.trials[-1].score(tuned.training.tuning) > tuned.trials[0].score(tuned.training.tuning)
+            best = 0.1 + 0.2 if trial is tuned.trials[-1] else 0.3
+            finish(run, f"round,validation_accuracy\n1,{best!r}\n")
+    assert tuned.trials[-1].score(tuned.training.tuning) > tuned.trials[0].score(
+        tuned.training.tuning
+    )
     assert tuned.choose().values == {"mu": 0.1, "lr": 0.05}
 
 
 def test_a_choice_of_other_settings_is_none():
     chosen(settings())
-    assert experiments.plan_experiments(settings(seeds=[4]), Paths())["p"]["one"].skipped is None  # only the evaluation's
-    for changes in ({"rounds": 4}, {"tuning": {"last": 1}}, {"series": {"Prox": {"tune": {"mu": [0.1, 1]}}}}):
+    # only the evaluation's
+    assert experiments.plan_experiments(settings(seeds=[4]), Paths())["p"]["one"].skipped is None
+    for changes in (
+        {"rounds": 4},
+        {"tuning": {"last": 1}},
+        {"series": {"Prox": {"tune": {"mu": [0.1, 1]}}}},
+    ):
         skipped = experiments.plan_experiments(settings(**changes), Paths())["p"]["one"].skipped
         assert skipped and skipped.kind == MissingKind.NOT_TUNED
         assert planned(settings(**changes)).stale == "the values were chosen with other settings"
@@ -143,31 +182,67 @@ def test_a_choice_of_other_code_or_data_is_used_with_one_message(key):
     chosen(settings())
     CHOSEN.write_text(re.sub(f"{key}: .*", f"{key}: other", CHOSEN.read_text()))
     assert planned(settings()).stale == f"the values were chosen with other {key}"
-    item = experiments.plan_experiments(settings().model_copy(update={"scale": "quick"}), Paths())["p"]["one"]
+    item = experiments.plan_experiments(settings().model_copy(update={"scale": "quick"}), Paths())[
+        "p"
+    ]["one"]
     assert item.skipped is None
     warnings = [line for line in experiments.warnings([item]) if "chosen" in line]
-    text = f"p one: its values were chosen with other {key}; to choose again: fedrepro tune p --scale quick"
-    assert warnings == ([text] if key == "data" else [])  # of code: where numbers are compared with a paper's
+    text = (
+        f"p one: its values were chosen with other {key}; to choose again: fedrepro tune p "
+        f"--scale quick"
+    )
+    # of code: where numbers are compared with a paper's
+    assert warnings == ([text] if key == "data" else [])
 
 
-@pytest.mark.parametrize(("changes", "words"), [
-    ({"series": {"Prox": {"tune": {"mu": []}}}}, "series.Prox.tune: expected options with lists of values, e.g. {lr: [0.01, "),
-    ({"series": {"Prox": {"tune": {}}}, "tuning": {"budget": 5}}, "series.Prox.tune: 6 combinations, the budget is 5. Leave "),
-    ({"series": {"Prox": {"tune": {"nu": [1]}}}}, "series.Prox.tune: unknown option 'nu': choose from "),
-    ({"series": {"Prox": {"tune": {"mu": [-1, 1]}}}}, "mu: Input should be greater than or equal to 0"),
-    ({"series": {"Prox": {"tune": {"mu": [1, 1]}}}}, "series.Prox.tune.mu: values must be unique"),
-    ({"series": {"FedAvg": {"name": "fedavg", "tune": [0.1]}}}, "series.FedAvg.tune: expected options with lists of values"),
-    ({"tuning": {"seeds": [1, 7]}}, "tuning.seeds: 1 is a seed of the evaluation too. Choose others."),
-    ({"tuning": {"by": "test_accuracy"}}, "tuning.by: test_accuracy is measured on the test set. Choose a validation measure."),
-    ({"validation": None}, "tuning: needs validation, e.g. {share: 0.1}"),
-    ({"tuning": None}, "series.Prox.tune: needs tuning, e.g. {budget: 6, seeds: [100]}"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"series": {"Prox": {"tune": {"mu": []}}}},
+            "series.Prox.tune: expected options with lists of values, e.g. {lr: [0.01, ",
+        ),
+        (
+            {"series": {"Prox": {"tune": {}}}, "tuning": {"budget": 5}},
+            "series.Prox.tune: 6 combinations, the budget is 5. Leave ",
+        ),
+        (
+            {"series": {"Prox": {"tune": {"nu": [1]}}}},
+            "series.Prox.tune: unknown option 'nu': choose from ",
+        ),
+        (
+            {"series": {"Prox": {"tune": {"mu": [-1, 1]}}}},
+            "mu: Input should be greater than or equal to 0",
+        ),
+        (
+            {"series": {"Prox": {"tune": {"mu": [1, 1]}}}},
+            "series.Prox.tune.mu: values must be unique",
+        ),
+        (
+            {"series": {"FedAvg": {"name": "fedavg", "tune": [0.1]}}},
+            "series.FedAvg.tune: expected options with lists of values",
+        ),
+        (
+            {"tuning": {"seeds": [1, 7]}},
+            "tuning.seeds: 1 is a seed of the evaluation too. Choose others.",
+        ),
+        (
+            {"tuning": {"by": "test_accuracy"}},
+            "tuning.by: test_accuracy is measured on the test set. Choose a validation measure.",
+        ),
+        ({"validation": None}, "tuning: needs validation, e.g. {share: 0.1}"),
+        ({"tuning": None}, "series.Prox.tune: needs tuning, e.g. {budget: 6, seeds: [100]}"),
+    ],
+    ids=str,
+)
 def test_mistakes_name_file_and_key_before_anything_is_trained(changes, words):
     params = settings(**changes)
     with pytest.raises(UserError) as caught:
         trials.plan_trials(params, Paths())
         experiments.plan_experiments(params, Paths())
-    assert words in str(caught.value) and "workflow/papers/p/experiments.yaml: one: " in str(caught.value)
+    assert words in str(caught.value) and "workflow/papers/p/experiments.yaml: one: " in str(
+        caught.value
+    )
     with pytest.raises(UserError, match=re.escape(words[:30])):
         resolve.check_other_scales(params.model_copy(update={"scale": "long"}))
 
@@ -186,7 +261,8 @@ def work(*requested: str, main: bool = True) -> Workflow:
 
 
 def test_snakemake_trains_trials_only_if_asked():
-    """A job reads them whatever its command line says; those of current choices are not trained again."""
+    """A job reads them whatever its command line says; those of current choices are not trained
+    again."""
     ids = {run.id for trial in planned(settings()).trials for run in trial.runs}
     assert not ids & {run.id for job in work("train").train_jobs for run in job.items}
     asked = work("tune_p")

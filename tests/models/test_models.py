@@ -1,5 +1,5 @@
-"""Sizes of the papers' networks, blocks and what they are made of, initial weights, masks of dropout, and every model in every
-executor."""
+"""Sizes of the papers' networks, blocks and what they are made of, initial weights, masks of
+dropout, and every model in every executor."""
 
 import hashlib
 import math
@@ -49,7 +49,10 @@ PAPERS = [
 
 @pytest.mark.parametrize(("name", "options", "shape", "classes", "count"), PAPERS)
 def test_number_of_weights(name, options, shape, classes, count):
-    assert sum(tensor.numel() for tensor in build(name, shape, classes, **options).parameters()) == count
+    assert (
+        sum(tensor.numel() for tensor in build(name, shape, classes, **options).parameters())
+        == count
+    )
 
 
 MAPS = [  # the sides of each convolution's maps; kernel, stride and padding of what pools them
@@ -66,31 +69,45 @@ MAPS = [  # the sides of each convolution's maps; kernel, stride and padding of 
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "shape", "sides", "pooling"), MAPS, ids=[f"{m[0]}{m[1] or ''}" for m in MAPS])
+@pytest.mark.parametrize(
+    ("name", "options", "shape", "sides", "pooling"),
+    MAPS,
+    ids=[f"{m[0]}{m[1] or ''}" for m in MAPS],
+)
 def test_shapes_where_networks_narrow(name, options, shape, sides, pooling):
     """The number of weights does not show them."""
     net = build(name, shape, **options)
     assert [layers.shape[1] for layers in net.extractor] == sides
-    pools = {(part.kernel_size, part.stride, part.padding) for part in net.modules() if isinstance(part, nn.MaxPool2d)}
+    pools = {
+        (part.kernel_size, part.stride, part.padding)
+        for part in net.modules()
+        if isinstance(part, nn.MaxPool2d)
+    }
     assert pools == ({pooling} if pooling else set())
 
 
 def test_what_vgg9_drops():
     blocks = {name: block for name, block in build("vgg9", COLOUR).blocks.items() if name != "head"}
-    found = {name: (block.dropout, block.channelwise) for name, block in blocks.items() if block.dropout}
+    found = {
+        name: (block.dropout, block.channelwise) for name, block in blocks.items() if block.dropout
+    }
     assert found == {"conv4": (0.05, True), "conv6": (0.1, False), "fc2": (0.1, False)}
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 17, 23), (2, 40, 32)])
 @pytest.mark.parametrize(
-    ("name", "arch"), [(name, options["arch"]) for name, options, *_ in PAPERS if "arch" in options], ids=str
+    ("name", "arch"),
+    [(name, options["arch"]) for name, options, *_ in PAPERS if "arch" in options],
+    ids=str,
 )
 def test_shapes_of_outputs(name, arch, shape):
     net = build(name, shape, classes=7, arch=arch, width=0.05)
     logits, penultimate, maps, _ = net(uniform(3, *shape))
     assert logits.shape == (3, 7) and penultimate.shape == (3, net.head.in_features)
     assert maps.dim() == 4 and maps.shape[1] == net.channels
-    assert torch.equal(net.head(penultimate), logits) and torch.equal(net.hidden(maps.flatten(1)), penultimate)
+    assert torch.equal(net.head(penultimate), logits) and torch.equal(
+        net.hidden(maps.flatten(1)), penultimate
+    )
     assert (penultimate >= 0).all() and (maps >= 0).all()
 
 
@@ -106,7 +123,9 @@ def test_a_network_that_fits_into_no_memory_is_refused(name, options, size):
 
 def test_width_scales_every_layer_but_the_classes():
     shapes = [
-        tuple(tensor.shape) for name, tensor in build("mnist_cnn", GREY, width=0.25).named_parameters() if "weight" in name
+        tuple(tensor.shape)
+        for name, tensor in build("mnist_cnn", GREY, width=0.25).named_parameters()
+        if "weight" in name
     ]
     assert shapes == [(8, 1, 5, 5), (16, 8, 5, 5), (128, 784), (10, 128)]
     assert build("mnist_cnn", GREY, width=1e-9).head.in_features == 1
@@ -118,7 +137,11 @@ def test_pooling_before_relu_is_pooling_after_relu():
     assert list(ours) == ["layer", "pool", "activation"]
     x = normal(5, 2, 9, 9)
     textbook = pool(torch.relu(ours["layer"](x)))
-    assert torch.equal(nn.Sequential(*ours.values())(x), textbook) and (textbook == 0).any() and (textbook > 0).any()
+    assert (
+        torch.equal(nn.Sequential(*ours.values())(x), textbook)
+        and (textbook == 0).any()
+        and (textbook > 0).any()
+    )
 
 
 @pytest.mark.parametrize("init", ["pytorch", "glorot", "truncated_normal"])
@@ -128,7 +151,9 @@ def test_the_generator_alone_decides(name, init):
     before = torch.get_rng_state()
     one = build(name, COLOUR, width=0.05, init=init).state_dict()
     torch.manual_seed(8)
-    again, other = (build(name, COLOUR, width=0.05, init=init, seed=seed).state_dict() for seed in (0, 1))
+    again, other = (
+        build(name, COLOUR, width=0.05, init=init, seed=seed).state_dict() for seed in (0, 1)
+    )
     assert all(torch.equal(one[key], again[key]) for key in one)
     assert any(not torch.equal(one[key], other[key]) for key in one)
     torch.manual_seed(7)
@@ -142,15 +167,23 @@ def test_initial_weights():
 
     bound = 1 / math.sqrt(3136)
     layer = large({})
-    assert layer.weight.abs().max() <= bound and layer.bias.abs().max() <= bound and layer.bias.std() > bound / 3
+    assert (
+        layer.weight.abs().max() <= bound
+        and layer.bias.abs().max() <= bound
+        and layer.bias.std() > bound / 3
+    )
     assert layer.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.01)
 
     layer = large({"init": "glorot"})
-    assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / (3136 + 512)), rel=0.01) and (layer.bias == 0).all()
+    assert (
+        layer.weight.std().item() == pytest.approx(math.sqrt(2 / (3136 + 512)), rel=0.01)
+        and (layer.bias == 0).all()
+    )
 
     layer = large({"arch": "code"})  # comes with truncated normal weights
     assert layer.weight.abs().max() <= 0.2 and layer.weight.mean().abs() < 1e-3
-    assert layer.weight.std().item() == pytest.approx(0.08796, rel=0.01)  # of N(0, 0.1) cut at two deviations
+    # of N(0, 0.1) cut at two deviations
+    assert layer.weight.std().item() == pytest.approx(0.08796, rel=0.01)
     assert (layer.bias == 0.1).all()
 
 
@@ -173,7 +206,8 @@ def test_masks_multiply_the_units_of_every_hidden_layer():
 
 
 def test_masks_of_every_kind():
-    """Of numbers and of whole maps, after convolutions and after grouped dense layers, each with its own probability."""
+    """Of numbers and of whole maps, after convolutions and after grouped dense layers, each with
+    its own probability."""
     blocks = [
         Conv("conv1", 40, 3, dropout=0.2, channelwise=True),
         Conv("conv2", 4, 3, nn.MaxPool2d(2), dropout=0.5),
@@ -186,7 +220,8 @@ def test_masks_of_every_kind():
     assert [tuple(mask.shape) for mask in drawn] == [(400, 40, 1, 1), (400, 4, 4, 4), (400, 60)]
     for mask, dropped in zip(drawn, (0.2, 0.5, 0.1), strict=True):
         assert mask.unique().tolist() == pytest.approx([0.0, 1 / (1 - dropped)])
-        assert (mask == 0).double().mean().item() == pytest.approx(dropped, abs=0.02)  # 16,000 draws or more: 4 deviations
+        # 16,000 draws or more: 4 deviations
+        assert (mask == 0).double().mean().item() == pytest.approx(dropped, abs=0.02)
     x = uniform(400, 2, 8, 8)
     found = net(x, drawn).blocks
     for name, mask in zip(("conv1", "conv2", "fc2"), drawn, strict=True):
@@ -224,7 +259,16 @@ class Made(Network):
         return [
             self.conv("conv1", 3, 3, nn.MaxPool2d(2), norm="batch", bias=False),
             self.conv("conv2", 4, 3, norm="group", norm_groups=2, dropout=0.3, channelwise=True),
-            self.conv("conv3", 5, 3, nn.AvgPool2d(2), norm="group", groups=2, dropout=0.2, activation=nn.Tanh),
+            self.conv(
+                "conv3",
+                5,
+                3,
+                nn.AvgPool2d(2),
+                norm="group",
+                groups=2,
+                dropout=0.2,
+                activation=nn.Tanh,
+            ),
             Residual("res", dropout=0.1),
             self.dense("fc1", 9, groups=2, dropout=0.4),
             self.dense("fc2", 8, groups=2),
@@ -250,12 +294,17 @@ def fusing(net):
 
 
 def test_groups_share_nothing():
-    """A grouped dense layer is a grouped 1x1 convolution, and a decoupled network as many networks."""
+    """A grouped dense layer is a grouped 1x1 convolution, and a decoupled network as many
+    networks."""
     layer, x = GroupedLinear(6, 9, 3), uniform(5, 6)
     models.initialise(layer, "pytorch", rng.generator(0, "weights"))
-    convolved = nn.functional.conv2d(x[:, :, None, None], layer.weight[:, :, None, None], layer.bias, groups=3).flatten(1)
+    convolved = nn.functional.conv2d(
+        x[:, :, None, None], layer.weight[:, :, None, None], layer.bias, groups=3
+    ).flatten(1)
     assert torch.allclose(layer(x), convolved, atol=1e-6)
-    net = assembled([Conv("conv1", 4, 3, groups=2, norm="group"), Dense("fc1", 6, groups=2), Head(4, groups=2)]).double()
+    net = assembled(
+        [Conv("conv1", 4, 3, groups=2, norm="group"), Dense("fc1", 6, groups=2), Head(4, groups=2)]
+    ).double()
     x = uniform(3, 2, 8, 8, dtype=torch.float64, requires_grad=True)
     (slope,) = torch.autograd.grad(net(x).logits[:, :2].sum(), x)
     assert (slope[:, 0] != 0).any() and (slope[:, 1] == 0).all()
@@ -296,8 +345,14 @@ def test_each_group_starts_as_a_layer_of_its_own():
 @pytest.mark.parametrize(
     ("patterns", "kept"),
     [
-        (["conv1"], {"conv1.layer.weight", "conv1.layer.bias", "conv1.norm.weight", "conv1.norm.bias"}),
-        (["*.norm"], {f"conv{number}.norm.{kind}" for number in (1, 2) for kind in ("weight", "bias")}),
+        (
+            ["conv1"],
+            {"conv1.layer.weight", "conv1.layer.bias", "conv1.norm.weight", "conv1.norm.bias"},
+        ),
+        (
+            ["*.norm"],
+            {f"conv{number}.norm.{kind}" for number in (1, 2) for kind in ("weight", "bias")},
+        ),
         (["fc1.layer.bias", "head"], {"fc1.layer.bias", "head.weight", "head.bias"}),
     ],
     ids=["block", "layer", "weight"],
@@ -306,9 +361,16 @@ def test_frozen_weights(patterns, kept):
     net = build("mnist_cnn", GREY, width=0.1, norm="group", frozen=patterns)
     everything = [name for name, _ in net.named_parameters()]
     assert build("mnist_cnn", GREY, width=0.1, norm="group").trained == tuple(everything)
-    assert {name.removeprefix("extractor.").removeprefix("hidden.") for name in set(everything) - set(net.trained)} == kept
+    assert {
+        name.removeprefix("extractor.").removeprefix("hidden.")
+        for name in set(everything) - set(net.trained)
+    } == kept
     fused = fusing(net)
-    assert set(fused.trained) == {*net.trained, "fusion.convolution.weight", "fusion.convolution.bias"}
+    assert set(fused.trained) == {
+        *net.trained,
+        "fusion.convolution.weight",
+        "fusion.convolution.bias",
+    }
 
 
 # ResNet50
@@ -322,7 +384,8 @@ def theirs():
 
 
 def test_resnet50_is_torchvisions():
-    """The same weights give the same features, in training and in testing; all by torchvision's names."""
+    """The same weights give the same features, in training and in testing; all by torchvision's
+    names."""
     own, other, x = build("resnet50", (3, 64, 64), 1000), theirs(), uniform(2, 3, 64, 64)
     resnet50.copy_weights(own, other.state_dict())
     other.fc = nn.Identity()
@@ -339,7 +402,10 @@ def test_its_normalisations_are_frozen_unless_the_user_says_otherwise():
     net = build("resnet50", COLOUR, width=0.05, stages=[1, 2, 1, 1])
     kept = {name for name, _ in net.named_parameters()} - set(net.trained)
     norms = {name for name, part in net.named_modules() if isinstance(part, nn.BatchNorm2d)}
-    assert kept == {f"{name}.{end}" for name in norms for end in ("weight", "bias")} and len(norms) == 1 + 4 * 4 + 3
+    assert (
+        kept == {f"{name}.{end}" for name in norms for end in ("weight", "bias")}
+        and len(norms) == 1 + 4 * 4 + 3
+    )
     assert len(build("resnet50", COLOUR, width=0.05, frozen=[]).trained) == 161
 
 
@@ -351,7 +417,11 @@ def release(monkeypatch, weights):
 @pytest.mark.parametrize("counters", [True, False])
 def test_imagenet_weights(counters, monkeypatch):
     """The released file is older than the counters of batches."""
-    weights = {name: tensor for name, tensor in theirs().state_dict().items() if counters or "num_batches" not in name}
+    weights = {
+        name: tensor
+        for name, tensor in theirs().state_dict().items()
+        if counters or "num_batches" not in name
+    }
     release(monkeypatch, weights)
     net = build("resnet50", (3, 64, 64), pretrained=True)
     drawn = build("resnet50", (3, 64, 64))
@@ -359,11 +429,19 @@ def test_imagenet_weights(counters, monkeypatch):
         if name.startswith("head"):
             assert torch.equal(net.state_dict()[name], drawn.state_dict()[name])
         else:
-            found = weights.get(name.removeprefix("extractor.").removeprefix("stem."), torch.tensor(0))
+            found = weights.get(
+                name.removeprefix("extractor.").removeprefix("stem."), torch.tensor(0)
+            )
             assert torch.equal(net.state_dict()[name], found), name
-    grey, x = build("resnet50", (1, 64, 64), pretrained=True).double().eval(), uniform(2, 1, 64, 64).double()
-    with torch.no_grad():  # in double precision: its weights are sums of three, and fifty layers add up what single rounds
-        torch.testing.assert_close(grey(x).penultimate, net.double().eval()(x.expand(2, 3, 64, 64)).penultimate)
+    grey, x = (
+        build("resnet50", (1, 64, 64), pretrained=True).double().eval(),
+        uniform(2, 1, 64, 64).double(),
+    )
+    # in double precision: its weights are sums of three, and fifty layers add up what single rounds
+    with torch.no_grad():
+        torch.testing.assert_close(
+            grey(x).penultimate, net.double().eval()(x.expand(2, 3, 64, 64)).penultimate
+        )
 
 
 def test_imagenet_weights_that_do_not_fit(monkeypatch):
@@ -372,7 +450,10 @@ def test_imagenet_weights_that_do_not_fit(monkeypatch):
         ({"layer1.0.conv1.weight": torch.zeros(2, 2)}, "layer1.0.conv1.weight"),
         ({"bn1.running_mean": None}, "stem.bn1.running_mean"),
     ):
-        release(monkeypatch, {name: tensor for name, tensor in (weights | change).items() if tensor is not None})
+        release(
+            monkeypatch,
+            {name: tensor for name, tensor in (weights | change).items() if tensor is not None},
+        )
         with pytest.raises(UserError, match=f"model resnet50: pretrained: {words} .*http"):
             build("resnet50", (3, 64, 64), pretrained=True)
 
@@ -419,10 +500,26 @@ def test_options_that_resnet50_does_not_have(options, key):
 
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
 def test_a_batch_of_one_image_has_no_variance(executor):
-    """Nine images a client in batches of 4, so that the last holds one; a map of many pixels still has a variance."""
-    alone = {"partition": {"name": "iid", "clients": 2}, "clients_per_round": 2, "batch_size": 4, "rounds": 1}
-    advance(federation(config(**alone, model={"name": "mnist_cnn", "width": 0.05, "norm": "batch"}), images(18), executor))
-    deep = federation(config(**alone, model={"name": "mobilenet", "width": 0.05}), images(18, shape=(1, 16, 16)), executor)
+    """Nine images a client in batches of 4, so that the last holds one; a map of many pixels still
+    has a variance."""
+    alone = {
+        "partition": {"name": "iid", "clients": 2},
+        "clients_per_round": 2,
+        "batch_size": 4,
+        "rounds": 1,
+    }
+    advance(
+        federation(
+            config(**alone, model={"name": "mnist_cnn", "width": 0.05, "norm": "batch"}),
+            images(18),
+            executor,
+        )
+    )
+    deep = federation(
+        config(**alone, model={"name": "mobilenet", "width": 0.05}),
+        images(18, shape=(1, 16, 16)),
+        executor,
+    )
     with pytest.raises(UserError, match="batch_size: "):
         advance(deep)
 
@@ -433,35 +530,52 @@ SHAPE = (1, 16, 16)
 SMALL = {"partition": {"clients": 3}, "batch_size": 5, "rounds": 2, "local_epochs": 1, "lr": 0.05}
 
 
-SHALLOW = {"resnet50": {"stages": [1, 1, 1, 1]}}  # the deepest: a step of it takes seconds to record
+# the deepest: a step of it takes seconds to record
+SHALLOW = {"resnet50": {"stages": [1, 1, 1, 1]}}
 GENTLE = {"resnet50": {"lr": 1e-4}}  # its many normalisations of nine images blow rounding up
 
 
 def architectures(name):
     """The options of all architectures that a model has."""
     field = registry.find("models", name).model_fields.get("arch")
-    return [{"arch": arch} for arch in get_args(field.annotation)] if field else [SHALLOW.get(name, {})]
+    return (
+        [{"arch": arch} for arch in get_args(field.annotation)]
+        if field
+        else [SHALLOW.get(name, {})]
+    )
 
 
-MODELS = [(name, options) for name in registry.names("models") for options in architectures(name)] + [("made", {})]
-# Batch normalisation of maps of 1x1 over three images lets rounding grow a million times; to record so much takes seconds.
+MODELS = [
+    (name, options) for name in registry.names("models") for options in architectures(name)
+] + [("made", {})]
+# Batch normalisation of maps of 1x1 over three images lets rounding grow a million times; to record
+# so much takes seconds.
 DEEP = dict.fromkeys(("mobilenet", "vgg16", "resnet50"), {"rounds": 1, "batch_size": 9})
 CASES = [
-    *((name, options | {"width": 0.05 if name != "made" else 1.0, "dropout": 0.3}, "fedavg") for name, options in MODELS),
+    *(
+        (name, options | {"width": 0.05 if name != "made" else 1.0, "dropout": 0.3}, "fedavg")
+        for name, options in MODELS
+    ),
     ("mnist_cnn", {"width": 0.1, "norm": "batch"}, "fedavg"),
-    ("mnist_cnn", {"width": 0.1, "norm": "group", "norm_groups": 2, "frozen": ["conv1"]}, "fedprox"),
+    (
+        "mnist_cnn",
+        {"width": 0.1, "norm": "group", "norm_groups": 2, "frozen": ["conv1"]},
+        "fedprox",
+    ),
     ("made", {}, "fedfusion"),
 ]
 
 
 @pytest.mark.parametrize(("name", "options", "method"), CASES, ids=str)
 def test_executors_agree_and_nobody_else_is_asked_to_draw(name, options, method):
-    """Two rounds over clients with 9, 9 and 8 images; masks come from the run's own generators alone."""
+    """Two rounds over clients with 9, 9 and 8 images; masks come from the run's own generators
+    alone."""
     own = DEEP.get(name, {}) | GENTLE.get(name, {})
     settings = config(algorithm={"name": method}, model={"name": name, **options}, **SMALL | own)
     count = 27 if name in DEEP else 26
     before = torch.get_rng_state()
-    executors = EXECUTORS if name in ("made", "mnist_cnn") else ("stacked", "plain")  # to record a step takes seconds
+    # to record a step takes seconds
+    executors = EXECUTORS if name in ("made", "mnist_cnn") else ("stacked", "plain")
     feds = [federation(settings, images(count, 6, SHAPE), executor) for executor in executors]
     one, *others = (advance(fed)[0] for fed in feds)
     assert torch.equal(torch.get_rng_state(), before)
@@ -469,24 +583,34 @@ def test_executors_agree_and_nobody_else_is_asked_to_draw(name, options, method)
         assert_close(one.weights, other.weights, 1e-11)
         assert_close(one.server, other.server, 1e-11)
     start, trained = feds[0].start()[0].weights, feds[0].algorithm.net.trained
-    change = {key: (one.weights[key] - start[key]).abs().max() for key, _ in feds[0].algorithm.net.named_parameters()}
-    assert {"head.weight"} <= {key for key in change if change[key] > 1e-14} <= set(trained)  # the clients' mean rounds
+    change = {
+        key: (one.weights[key] - start[key]).abs().max()
+        for key, _ in feds[0].algorithm.net.named_parameters()
+    }
+    # the clients' mean rounds
+    assert {"head.weight"} <= {key for key in change if change[key] > 1e-14} <= set(trained)
 
 
 @pytest.mark.parametrize(("name", "options"), MODELS, ids=str)
 def test_outputs_of_blocks(name, options):
     """By name, alone and for several clients at once, as a method sees them; tests drop nothing."""
     options = options | {"width": 0.05 if name != "made" else 1.0}
-    net, plain = (build(name, SHAPE, dropout=dropout, **options).double().eval() for dropout in (0.3, 0.0))
+    net, plain = (
+        build(name, SHAPE, dropout=dropout, **options).double().eval() for dropout in (0.3, 0.0)
+    )
     x = uniform(3, *SHAPE, dtype=torch.float64)
     logits, penultimate, maps, blocks = net(x)
     assert list(blocks) == list(net.blocks) and blocks["head"] is logits
     inner = {key: layers for key, layers in net.blocks.items() if key != "head"}
-    assert {key: tuple(blocks[key].shape) for key in inner} == {key: (3, *layers.shape) for key, layers in inner.items()}
+    assert {key: tuple(blocks[key].shape) for key in inner} == {
+        key: (3, *layers.shape) for key, layers in inner.items()
+    }
     assert torch.equal(logits, plain(x).logits) and torch.equal(logits, net.head(penultimate))
     assert maps.shape[1] == net.channels and net.dropout == bool(masks(net, 1))
     weights = {key: torch.stack([tensor, tensor]) for key, tensor in net.state_dict().items()}
-    both = vmap(lambda weights, x: functional_call(net, weights, (x,)).blocks)(weights, torch.stack([x, x.flip(0)]))
+    both = vmap(lambda weights, x: functional_call(net, weights, (x,)).blocks)(
+        weights, torch.stack([x, x.flip(0)])
+    )
     for key in blocks:
         assert torch.allclose(both[key][0], blocks[key], atol=1e-12) and torch.allclose(
             both[key][1].flip(0), blocks[key], atol=1e-12

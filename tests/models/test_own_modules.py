@@ -34,7 +34,9 @@ class Transformer(nn.Module):
 
     def forward(self, x):
         tokens = self.embed((F.avg_pool2d(x, 4).flatten(1) * 7).long().clamp(0, 7))
-        tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], 1) + self.place(self.positions)
+        tokens = torch.cat([self.token.expand(len(x), -1, -1), tokens], 1) + self.place(
+            self.positions
+        )
         tokens = self.layer(tokens)
         tokens = tokens + self.attention(tokens, tokens, tokens)[0]
         return self.scores(self.norm(tokens)[:, 0])
@@ -42,9 +44,16 @@ class Transformer(nn.Module):
 
 def convolutional():
     return nn.Sequential(
-        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(300, 8), nn.Dropout(0.5),
-        nn.ReLU(), nn.Linear(8, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 3, 3),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.Dropout2d(0.3),
+        nn.Flatten(),
+        nn.Linear(300, 8),
+        nn.Dropout(0.5),
+        nn.ReLU(),
+        nn.Linear(8, 10),
+    )
 
 
 class Changing(nn.Module):
@@ -79,7 +88,9 @@ class Recurrent(nn.Module):
 
 def cumulative():
     """A mean over all steps, for which batch normalisation reads its counter in Python."""
-    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3, momentum=None), nn.Flatten(), nn.Linear(300, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3, momentum=None), nn.Flatten(), nn.Linear(300, 10)
+    )
 
 
 class Fused(nn.Module):
@@ -164,7 +175,13 @@ class Impure(nn.Module):
 
     def __init__(self, work):
         super().__init__()
-        self.dense, self.work, self.steps, self.seen, self.cache = nn.Linear(144, 10), work, 0, [], None
+        self.dense, self.work, self.steps, self.seen, self.cache = (
+            nn.Linear(144, 10),
+            work,
+            0,
+            [],
+            None,
+        )
         self.draw, self.mean = np.random.default_rng(0), torch.zeros(144)
 
     def forward(self, x):
@@ -189,14 +206,18 @@ IMPURE = {
     "draws from torch's own generator": lambda net, x: torch.rand(()),
     r"changes extractor.module.module.draw\.": lambda net, x: net.draw.random(),
     r"changes extractor.module.module.seen\.": lambda net, x: net.seen.append(1) or 0,
-    r"changes extractor.module.module.steps\.": lambda net, x: setattr(net, "steps", net.steps + 1) or 0,
+    r"changes extractor.module.module.steps\.": lambda net, x: (
+        setattr(net, "steps", net.steps + 1) or 0
+    ),
     "has other results the second time": lambda net, x: np.random.default_rng().random(),
     "has other results the second time.*": averaged,
     "has other results the second time.* register": remembered,
 }
 
 
-@pytest.mark.parametrize(("words", "executor"), zip(IMPURE, 3 * ("plain", "sequential", "stacked"), strict=True))
+@pytest.mark.parametrize(
+    ("words", "executor"), zip(IMPURE, 3 * ("plain", "sequential", "stacked"), strict=True)
+)
 def test_state_and_numbers_that_nobody_keeps_are_refused(words, executor):
     with pytest.raises(UserError, match=f"model Impure: its forward pass {words}"):
         federated(lambda: Impure(IMPURE[words]), executor)
@@ -207,10 +228,16 @@ def test_a_buffer_that_is_not_saved_is_refused():
         federated(lambda: Changing("hidden"))
 
 
-@pytest.mark.parametrize(("module", "words"), [
-    (nn.Sequential(nn.Flatten(), nn.Linear(144, 7)), r"expected scores of shape \(2, 10\).*\(2, 7\)"),
-    (nn.Linear(5, 10), "cannot compute images of shape"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(144, 7)),
+            r"expected scores of shape \(2, 10\).*\(2, 7\)",
+        ),
+        (nn.Linear(5, 10), "cannot compute images of shape"),
+    ],
+)
 def test_a_module_for_other_images_or_classes_is_refused(module, words):
     with pytest.raises(UserError, match=words):
         federated(module)
@@ -223,13 +250,17 @@ def test_initial_weights_are_the_modules_or_follow_the_seed():
     assert not torch.equal(one[token], other[token])
     made, before = Transformer(), torch.get_rng_state()
     weights = federated(made, seed=1).start()[0].weights
-    assert torch.equal(weights[token], made.token.double()) and torch.equal(weights["head.bias"], made.scores.bias.double())
+    assert torch.equal(weights[token], made.token.double()) and torch.equal(
+        weights["head.bias"], made.scores.bias.double()
+    )
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def shared_activation():
     act = nn.ReLU()
-    return nn.Sequential(nn.Flatten(), nn.Linear(144, 9), act, nn.Linear(9, 9), act, nn.Linear(9, 10))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(144, 9), act, nn.Linear(9, 9), act, nn.Linear(9, 10)
+    )
 
 
 def shared_weights():
@@ -243,7 +274,9 @@ def shared_scores():
 
 
 def partly_flattened():
-    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Softmax(-1), nn.Flatten(), nn.Linear(400, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Softmax(-1), nn.Flatten(), nn.Linear(400, 10)
+    )
 
 
 @pytest.mark.parametrize(("make", "blocks"), [
@@ -256,18 +289,37 @@ def test_repeated_parts_and_partial_flattening_are_kept(make, blocks):
     x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"))
     net = models.from_module(made, SHAPE, 10, rng.generator(0, "weights")).eval()
     assert list(net.blocks) == blocks and torch.allclose(net(x).logits, made(x))
-    assert sum(net.tensors[name].numel() for name in net.trained) == sum(weight.numel() for weight in made.parameters())
+    assert sum(net.tensors[name].numel() for name in net.trained) == sum(
+        weight.numel() for weight in made.parameters()
+    )
 
 
-@pytest.mark.parametrize("make", [Transformer, convolutional, Changing, Recurrent, cumulative, Fused, shared_activation,
-                                  shared_weights, shared_scores, partly_flattened, lambda: nn.Sequential(nn.Flatten(),
-                                  nn.Linear(144, 10, bias=False))])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        Transformer,
+        convolutional,
+        Changing,
+        Recurrent,
+        cumulative,
+        Fused,
+        shared_activation,
+        shared_weights,
+        shared_scores,
+        partly_flattened,
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(144, 10, bias=False)),
+    ],
+)
 def test_a_module_gets_its_weights_back(make):
     """Of its own class and under its own names, whatever blocks it was made into."""
     net = models.from_module(make, SHAPE, 10, rng.generator(0, "weights")).double()
     with torch.no_grad():
-        for number, tensor in enumerate(weight for weight in net.parameters() if weight.requires_grad):
-            tensor += 0.1 * torch.rand(tensor.shape, generator=rng.generator(number, "change"), dtype=torch.float64)
+        for number, tensor in enumerate(
+            weight for weight in net.parameters() if weight.requires_grad
+        ):
+            tensor += 0.1 * torch.rand(
+                tensor.shape, generator=rng.generator(number, "change"), dtype=torch.float64
+            )
     x = torch.rand(5, *SHAPE, generator=rng.generator(0, "x"), dtype=torch.float64)
     module = models.to_module(net, net.tensors)
     torch.testing.assert_close(module(x), net.eval()(x).logits)
@@ -284,7 +336,8 @@ def test_methods_on_the_last_layer_refuse_a_module_without_a_dense_one(name):
 
 
 def test_dropout_by_hand():
-    """Attention's weights too: dropout multiplies them by 0 or 1 / (1 - p), drawn before the step."""
+    """Attention's weights too: dropout multiplies them by 0 or 1 / (1 - p), drawn before the
+    step."""
     made = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
 
     class Attending(nn.Module):
@@ -293,14 +346,20 @@ def test_dropout_by_hand():
             self.attention, self.scores = made, nn.Linear(4, 3)
 
         def forward(self, x):
-            return self.scores(F.dropout(self.attention(x[:, 0], x[:, 0], x[:, 0])[0], 0.25, self.training)[:, 0])
+            return self.scores(
+                F.dropout(self.attention(x[:, 0], x[:, 0], x[:, 0])[0], 0.25, self.training)[:, 0]
+            )
 
     net = models.from_module(Attending(), (1, 3, 4), 3, rng.generator(0, "weights")).train()
     factors = dropout_masks(net, 5, rng.generator(0, "dropout"))
     assert [tuple(factor.shape) for factor in factors] == [(10, 3, 3), (5, 3, 4)]
     assert [factor.unique().tolist() for factor in factors] == [[0, 2], pytest.approx([0, 4 / 3])]
     x = torch.rand(5, 1, 3, 4, generator=rng.generator(0, "x"))
-    q, k, v = (F.linear(x[:, 0], made.in_proj_weight, made.in_proj_bias)).unflatten(2, (3, 2, 2)).permute(2, 0, 3, 1, 4)
+    q, k, v = (
+        (F.linear(x[:, 0], made.in_proj_weight, made.in_proj_bias))
+        .unflatten(2, (3, 2, 2))
+        .permute(2, 0, 3, 1, 4)
+    )
     weights = (q @ k.transpose(2, 3) / 2**0.5).softmax(3) * factors[0].unflatten(0, (5, 2))
     outputs = made.out_proj((weights @ v).transpose(1, 2).flatten(2)) * factors[1]
     torch.testing.assert_close(net(x, factors).logits, net.head(outputs[:, 0]))

@@ -42,7 +42,9 @@ def data(tmp_path_factory) -> str:
 
 
 def small(**changes) -> workloads.Workload:
-    return workloads.Workload(title="digits", training=merge(SMALL, changes), rounds=ROUNDS, warmup=1)
+    return workloads.Workload(
+        title="digits", training=merge(SMALL, changes), rounds=ROUNDS, warmup=1
+    )
 
 
 def task(contender: str, data: str, **changes) -> workloads.Task:
@@ -68,23 +70,35 @@ def test_workloads_are_those_of_the_issue():
 def test_operations_by_hand():
     config = small(model={"name": "logistic"}).config(1)
     shape, _, test = datasets.extent("digits")
-    product = 2 * math.prod(shape) * 10  # per image: forward, and once more for the gradient of the weights
-    assert workloads.operations(config) == {"training": 2 * product * 4 * 20, "evaluation": product * test}
+    # per image: forward, and once more for the gradient of the weights
+    product = 2 * math.prod(shape) * 10
+    assert workloads.operations(config) == {
+        "training": 2 * product * 4 * 20,
+        "evaluation": product * test,
+    }
 
 
-@pytest.mark.parametrize("changes", [{}, {"augment": ["crop", "flip"], "momentum": 0.1, "nesterov": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"augment": ["crop", "flip"], "momentum": 0.1, "nesterov": True}]
+)
 def test_ours_and_loader_do_the_same_work(data, changes):
     ours, loader = ran(task("ours", data, **changes)), ran(task("loader", data, **changes))
     assert ours.steps == loader.steps == ROUNDS * 4 * 3  # 20 images in batches of 8
     assert len(ours.seconds) == len(loader.seconds) == ROUNDS - 1
     assert ours.evaluated == loader.evaluated == [False, True]
-    assert ours.accuracy[0] == pytest.approx(loader.accuracy[0])  # the same weights, the same test images
-    assert set(ours.accuracy) == {0, ROUNDS} and abs(ours.accuracy[ROUNDS] - loader.accuracy[ROUNDS]) < 0.3
+    # the same weights, the same test images
+    assert ours.accuracy[0] == pytest.approx(loader.accuracy[0])
+    assert (
+        set(ours.accuracy) == {0, ROUNDS}
+        and abs(ours.accuracy[ROUNDS] - loader.accuracy[ROUNDS]) < 0.3
+    )
 
 
 def test_cohort_is_the_engines(data):
     chosen = task("ours", data)
-    federation = Federation(chosen.config, *common.load_partitioned(chosen.config, data), pick_device("cpu"))
+    federation = Federation(
+        chosen.config, *common.load_partitioned(chosen.config, data), pick_device("cpu")
+    )
     assert all(common.cohort(chosen, round) == federation.cohort(round) for round in range(1, 6))
 
 
@@ -111,18 +125,32 @@ def result() -> dict:
     return {
         "date": "2026-01-01",
         "device": "cpu",
-        "hardware": {"processor": "a processor", "cores": 2, "memory_gib": 8.0, "system": "Linux x86_64"},
+        "hardware": {
+            "processor": "a processor",
+            "cores": 2,
+            "memory_gib": 8.0,
+            "system": "Linux x86_64",
+        },
         "versions": {"ours": {"torch": "2.13.0"}, "peers": {"pfl": "0.6.0"}},
         "protocol": {"evaluate_every": 10, "executor": "auto", "threads_per_process": 1},
         "datasets": {"mnist": "abc"},
         "workloads": {"Y1": summary.facts(workloads.read()["Y1"])},
         "kernels": [
-            {"workload": "Y1", "repeat": turn, "kernels": {"share": 0.5 + turn / 10, "rate": 2e9}} | WHEN for turn in (0, 1, 2)
+            {"workload": "Y1", "repeat": turn, "kernels": {"share": 0.5 + turn / 10, "rate": 2e9}}
+            | WHEN
+            for turn in (0, 1, 2)
         ],
         "measurements": [
             record("ours", 2, [run_of(0.01, 0.85), run_of(0.01, 0.85)]),
             record("pfl", 2, [run_of(0.1, 0.95, 30), run_of(0.1, 0.95, 30)]),
-            {"workload": "Y1", "contender": "flower", "processes": 2, "repeat": 0, "failed": "no actor | none"} | WHEN,
+            {
+                "workload": "Y1",
+                "contender": "flower",
+                "processes": 2,
+                "repeat": 0,
+                "failed": "no actor | none",
+            }
+            | WHEN,
         ],
         "scans": [
             {
@@ -138,7 +166,8 @@ def result() -> dict:
 
 def test_numbers_of_the_table(result):
     ours, pfl, flower = summary.rows(result, "Y1", 2)
-    assert ours["seconds"] == pytest.approx(0.01)  # two runs at once, each 0.01 s and a tenth of the evaluation's 0.1 s
+    # two runs at once, each 0.01 s and a tenth of the evaluation's 0.1 s
+    assert ours["seconds"] == pytest.approx(0.01)
     assert pfl["seconds"] == pytest.approx(0.2)  # one run of two workers
     assert pfl["ratio"] == pytest.approx(20) and ours["steps"] == pfl["steps"] == 60
     assert ours["accuracy"] == 0.85 and ours["round"] == 4
@@ -153,8 +182,15 @@ def test_table_from_a_stored_result(result, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmarks", "--table", str(path)])
     command.main()
     page = path.with_suffix(".md").read_text(encoding="utf-8")
-    assert page == capsys.readouterr().out == table.render(json.loads(path.read_text(encoding="utf-8")))
+    assert (
+        page
+        == capsys.readouterr().out
+        == table.render(json.loads(path.read_text(encoding="utf-8")))
+    )
     assert "| 2 | pfl-research | 0.2 (0.2-0.2) | 300 | 20.00 |" in page
     assert "the accuracies lie 10.0% apart" in page and "failed: no actor / none" in page
     assert "| cohort 50 | 0.1 |" in page and "60% of the processor time" in page
-    assert "1 turn of every contender, 2026-01-01 at abc." in page and "Scans, 2026-01-01 at abc." in page
+    assert (
+        "1 turn of every contender, 2026-01-01 at abc." in page
+        and "Scans, 2026-01-01 at abc." in page
+    )

@@ -14,4 +14,5 @@ def test_what_is_drawn_is_not_what_was_right():
     for values in hostile.RIGHT.values():
         assert all(repr(hostile.spoiled(values, draw)[0]) != repr(values) for _ in range(30))
     for damage, change in hostile.DAMAGES.items():
-        assert damage == "zeros" or change(b"some 12\nbytes 3\n", draw) != b"some 12\nbytes 3\n"  # which may be there already
+        # which may be there already
+        assert damage == "zeros" or change(b"some 12\nbytes 3\n", draw) != b"some 12\nbytes 3\n"

@@ -1,6 +1,7 @@
 """Three snapshots hold the sentences that users read; other tests assert kinds and values.
 
-`python -m tests.pipeline.test_sentences` writes them again; the difference is then reviewed like code.
+`python -m tests.pipeline.test_sentences` writes them again; the difference is then reviewed like
+code.
 """
 
 from pathlib import Path
@@ -29,13 +30,21 @@ RUN = {
     "seed": 0,
 }
 MISTAKES = [
-    {"rounds": -1}, {"rounds": "two"}, {"lr": True}, {"sed": 1}, {"measures": ["accuracy"]},
-    {"precision": "float8"}, {"augment": ["mirror"]}, {"pixel_scaling": {"name": "unit", "mean": [0.1], "std": [0.2]}},
-]  # fmt: skip
+    {"rounds": -1},
+    {"rounds": "two"},
+    {"lr": True},
+    {"sed": 1},
+    {"measures": ["accuracy"]},
+    {"precision": "float8"},
+    {"augment": ["mirror"]},
+    {"pixel_scaling": {"name": "unit", "mean": [0.1], "std": [0.2]}},
+]
 
 
 def reasons() -> dict[str, str]:
-    return {f"{type(kind).__name__}.{kind.name}": kind.value for kind in (*ReasonKind, *MissingKind)}
+    return {
+        f"{type(kind).__name__}.{kind.name}": kind.value for kind in (*ReasonKind, *MissingKind)
+    }
 
 
 def verdicts() -> dict[str, str]:
@@ -57,7 +66,9 @@ SNAPSHOTS = {"reasons": reasons, "verdicts": verdicts, "mistakes": mistakes}
 
 @pytest.mark.parametrize("name", SNAPSHOTS)
 def test_sentences_are_those_of_the_snapshot(name):
-    assert SNAPSHOTS[name]() == yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert SNAPSHOTS[name]() == yaml.safe_load(
+        (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    )
 
 
 if __name__ == "__main__":

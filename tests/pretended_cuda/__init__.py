@@ -1,14 +1,18 @@
-"""A GPU that is only pretended, so that what torch does on the host for CUDA can be tested where there is none.
+"""A GPU that is only pretended, so that what torch does on the host for CUDA can be tested where
+there is none.
 
-The package index has torch's CUDA build, whose host code runs anywhere once something answers in the place of CUDA's runtime.
-`runtime.h` does, with the files that include it: what lies on the device lies in host memory, copies are made, kernels have
-names and do nothing, captures follow CUDA's main rules. torch's own allocator, streams, graphs, and its checks for
-synchronisation and for repeatable operations are the real ones.
+The package index has torch's CUDA build, whose host code runs anywhere once something answers in
+the place of CUDA's runtime. `runtime.h` does, with the files that include it: what lies on the
+device lies in host memory, copies are made, kernels have names and do nothing, captures follow
+CUDA's main rules. torch's own allocator, streams, graphs, and its checks for synchronisation and
+for repeatable operations are the real ones.
 
-So this shows where tensors lie, who waits for the device, what a capture forbids, how many things the host starts, how much
-memory is asked for. It shows nothing of results (numbers on the device are whatever lay in the memory), of cuDNN, or of times.
+So this shows where tensors lie, who waits for the device, what a capture forbids, how many things
+the host starts, how much memory is asked for. It shows nothing of results (numbers on the device
+are whatever lay in the memory), of cuDNN, or of times.
 
-    python -m pretended_cuda.rounds        # in tests/, within `environment`: every case with what it did, as JSON
+    python -m pretended_cuda.rounds        # in tests/, within `environment`: every case with what
+    it did, as JSON
 """
 
 import importlib.util
@@ -19,7 +23,8 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ASKED = re.compile(r" U (_*(?:cuda|cublas|cudnn|cu[A-Z])\w*)")  # a symbol of CUDA's that a library takes from elsewhere
+# a symbol of CUDA's that a library takes from elsewhere
+ASKED = re.compile(r" U (_*(?:cuda|cublas|cudnn|cu[A-Z])\w*)")
 STUB = ("int %s(void) { pretended_unanswered(__func__); return 0; }", "int %s(void) { return 0; }")
 QUIET = re.compile("Set|Destroy")  # what has nothing to answer
 
@@ -36,7 +41,8 @@ def missing() -> str | None:
 
 
 def build(folder: Path) -> Path:
-    """The library, in an empty folder. It is called as the driver is and takes the runtime's place too."""
+    """The library, in an empty folder. It is called as the driver is and takes the runtime's place
+    too."""
     torch = Path(importlib.util.find_spec("torch").origin).parent / "lib"
     needed = _symbols(ASKED, *torch.glob("*.so"))
     parts = [folder / f"{path.stem}.o" for path in sorted(HERE.glob("*.cpp"))]
@@ -47,15 +53,30 @@ def build(folder: Path) -> Path:
     stubs = sorted(needed - _symbols(re.compile(r" T (\w+)"), *parts, dynamic=False))
     functions = [STUB[bool(QUIET.search(name))] % name for name in stubs]
     rest.write_text("\n".join(["void pretended_unanswered(const char*);", *functions]))
-    (folder / "libnvidia-ml.so.1").touch()  # found first and no library, so that a real one is not asked
-    _call("gcc", *flags, "-shared", str(rest), *map(str, parts), "-Wl,-soname,libcuda.so.1", "-lstdc++", "-o", str(library))
+    # found first and no library, so that a real one is not asked
+    (folder / "libnvidia-ml.so.1").touch()
+    _call(
+        "gcc",
+        *flags,
+        "-shared",
+        str(rest),
+        *map(str, parts),
+        "-Wl,-soname,libcuda.so.1",
+        "-lstdc++",
+        "-o",
+        str(library),
+    )
     return library
 
 
 def environment(library: Path, **more: str) -> dict[str, str]:
     """Of a process to which the device is there. PRETENDED_DEVICES: how many (1)."""
     paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {"LD_PRELOAD": str(library), "LD_LIBRARY_PATH": str(library.parent), "PYTHONPATH": os.pathsep.join(paths)}
+    own = {
+        "LD_PRELOAD": str(library),
+        "LD_LIBRARY_PATH": str(library.parent),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
     hidden = ("CUDA_VISIBLE_DEVICES", "TORCH_DISABLE_NATIVE_JIT")
     return {key: value for key, value in os.environ.items() if key not in hidden} | own | more
 

@@ -1,4 +1,5 @@
-"""The pretended device from Python: what was noted of it, and cuDNN's convolutions as kernels that put out nothing."""
+"""The pretended device from Python: what was noted of it, and cuDNN's convolutions as kernels that
+put out nothing."""
 
 import ctypes
 import os
@@ -13,8 +14,9 @@ library.pretended_kernel.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Notes:
-    """What the host did within a `with` block. `launches`: how many things it started; `nodes`: how many a capture took;
-    `wrong`: waits, what a capture forbids, and what the pretended runtime has no answer to."""
+    """What the host did within a `with` block. `launches`: how many things it started; `nodes`: how
+    many a capture took; `wrong`: waits, what a capture forbids, and what the pretended runtime has
+    no answer to."""
 
     def __enter__(self) -> "Notes":
         library.pretended_note(1)
@@ -22,7 +24,9 @@ class Notes:
 
     def __exit__(self, *_: object) -> None:
         library.pretended_note(0)
-        self.lines = [library.pretended_read(number).decode() for number in range(library.pretended_notes())]
+        self.lines = [
+            library.pretended_read(number).decode() for number in range(library.pretended_notes())
+        ]
 
     def launches(self, begin: int = 0, end: int | None = None) -> int:
         return sum(line.startswith("launch ") for line in self.lines[begin:end])
@@ -33,7 +37,13 @@ class Notes:
 
     @property
     def wrong(self) -> list[str]:
-        return sorted({line for line in self.lines if line.startswith(("wait", "forbidden", "beside", "unanswered"))})
+        return sorted(
+            {
+                line
+                for line in self.lines
+                if line.startswith(("wait", "forbidden", "beside", "unanswered"))
+            }
+        )
 
 
 def _kernel(name: str) -> None:
@@ -43,10 +53,18 @@ def _kernel(name: str) -> None:
 def _convolution(x, weight, padding, stride, dilation, groups, *_):
     _kernel("convolution")
     sizes = zip(x.shape[2:], weight.shape[2:], padding, stride, dilation, strict=True)
-    places = [(size + 2 * pad - apart * (kernel - 1) - 1) // step + 1 for size, kernel, pad, step, apart in sizes]
-    last = any(tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous() for tensor in (x, weight))
+    places = [
+        (size + 2 * pad - apart * (kernel - 1) - 1) // step + 1
+        for size, kernel, pad, step, apart in sizes
+    ]
+    last = any(
+        tensor.is_contiguous(memory_format=torch.channels_last) and not tensor.is_contiguous()
+        for tensor in (x, weight)
+    )
     layout = torch.channels_last if last else torch.contiguous_format
-    return torch.empty((len(x), len(weight), *places), dtype=x.dtype, device=x.device, memory_format=layout)
+    return torch.empty(
+        (len(x), len(weight), *places), dtype=x.dtype, device=x.device, memory_format=layout
+    )
 
 
 def _slopes(slope, x, weight, bias, stride, padding, dilation, transposed, more, groups, wanted):

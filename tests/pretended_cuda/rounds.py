@@ -1,4 +1,5 @@
-"""Local trainings on the pretended device: the host's launches and waits in each case, with each executor.
+"""Local trainings on the pretended device: the host's launches and waits in each case, with each
+executor.
 
 The first training of a case records and captures; the second must not wait for the device.
 """
@@ -23,11 +24,22 @@ UNEVEN = {
     "alpha": 0.5,
     "min_size": 5,
 }  # batches of several sizes, also of one image
-LOGISTIC, HIDDEN, NARROW = {"name": "logistic"}, {"name": "mlp", "width": 0.05}, {"name": "mnist_cnn", "width": 0.05}
+LOGISTIC, HIDDEN, NARROW = (
+    {"name": "logistic"},
+    {"name": "mlp", "width": 0.05},
+    {"name": "mnist_cnn", "width": 0.05},
+)
 SMALL = {"precision": "float32", "local_epochs": 1, "partition": UNEVEN, "model": LOGISTIC}
-EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}  # one kind of step
+# one kind of step
+EVEN = {"partition": {"name": "iid", "clients": 4}, "clients_per_round": 2, "batch_size": 20}
 # method -> network, for methods that need more than a logistic regression
-NETWORKS = {"activation_l2": HIDDEN, "fedmax": HIDDEN, "moon": HIDDEN, "fedfusion": NARROW, "psi_net": NARROW}
+NETWORKS = {
+    "activation_l2": HIDDEN,
+    "fedmax": HIDDEN,
+    "moon": HIDDEN,
+    "fedfusion": NARROW,
+    "psi_net": NARROW,
+}
 NETWORKS |= {"fedbn": NARROW | {"norm": "batch"}, "fedper": HIDDEN, "lg_fedavg": HIDDEN}
 EXECUTORS = [
     name for name in available(torch.device("cuda")) if name != "plain"
@@ -60,14 +72,25 @@ SETTINGS = {  # other settings that change a step or its batches
 
 def cases() -> Iterator[tuple[str, dict, tuple[int, int, int], str]]:
     """Name, settings, shape of an image, executor."""
-    for executor in EXECUTORS:  # one step is stacked and captured, so that a few methods show the other ways to call it
+    # one step is stacked and captured, so that a few methods show the other ways to call it
+    for executor in EXECUTORS:
         for name in ALGORITHMS if executor == "stacked+graph" else STATEFUL[-3:]:
             method = {"algorithm": {"name": name}, "model": NETWORKS.get(name, LOGISTIC)}
             yield f"{name}, {executor}", method, (1, 12, 12), executor
     for model, (width, shape, executor) in MODELS.items():
-        yield f"{model}, {executor}", EVEN | {"model": {"name": model, "width": width}}, shape, executor
+        yield (
+            f"{model}, {executor}",
+            EVEN | {"model": {"name": model, "width": width}},
+            shape,
+            executor,
+        )
     for norm in ("batch", "group"):  # under vmap, which does not support channels last
-        yield f"norm {norm}, stacked+graph", EVEN | {"model": NARROW | {"norm": norm}}, (1, 12, 12), "stacked+graph"
+        yield (
+            f"norm {norm}, stacked+graph",
+            EVEN | {"model": NARROW | {"norm": norm}},
+            (1, 12, 12),
+            "stacked+graph",
+        )
     for (name, changes), executor in zip(SETTINGS.items(), EXECUTORS * 2, strict=False):
         yield f"{name}, {executor}", changes, (1, 12, 12), executor
 

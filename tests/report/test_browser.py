@@ -1,7 +1,8 @@
-"""A browser looks at the pages of four papers with 260 claims, and at committed ones: as files, wide and narrow, light and
-dark, by keyboard, printed.
+"""A browser looks at the pages of four papers with 260 claims, and at committed ones: as files,
+wide and narrow, light and dark, by keyboard, printed.
 
-It takes `uv sync --group browser` and a Chromium, Debian's (`apt-get install chromium`) or Playwright's own.
+It takes `uv sync --group browser` and a Chromium, Debian's (`apt-get install chromium`) or
+Playwright's own.
 """
 
 import io
@@ -17,14 +18,17 @@ from fedrepro.report.statistics import estimate
 from support.checkout import ROOT
 from support.pages import LABELS, PAPERS, REPORTED, SAVES, build, first
 
-sync = pytest.importorskip("playwright.sync_api", reason="no Playwright here: uv sync --group browser")
+sync = pytest.importorskip(
+    "playwright.sync_api", reason="no Playwright here: uv sync --group browser"
+)
 PAGES = ("index.html", "fedmmd/index.html")
 REPORTS = ROOT / "reports"
 COMMITTED = (REPORTS / "index.html", REPORTS / "small/fedmax/index.html")
 
 
 def place(page: str | Path) -> str:
-    """The name of a page that is the same in every process: each has its own copy of what git tracks."""
+    """The name of a page that is the same in every process: each has its own copy of what git
+    tracks."""
     return str(page.relative_to(ROOT) if isinstance(page, Path) else page)
 
 
@@ -32,10 +36,12 @@ SHOWN = "[data-for]:visible"
 THEIRS = f"Fig. 1a: {LABELS[1]}, in the paper"
 # What sticks out of the page to the right, but for what scrolls within its own frame.
 OVERHANG = """() => [...document.querySelectorAll("body *")]
-  .filter((one) => !one.closest(".scroll > *, .skip, svg *, details:not([open])") && one.getClientRects().length)
-  .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5).map((one) => one.outerHTML.slice(0, 90))"""
-# The texts, and the marks of drawings that are part of the page, whose contrast to what lies behind them is below WCAG's AA:
-# 4.5; of large letters and marks 3.
+  .filter((one) => !one.closest(".scroll > *, .skip, svg *, details:not([open])"))
+  .filter((one) => one.getClientRects().length)
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5)
+  .map((one) => one.outerHTML.slice(0, 90))"""
+# The texts, and the marks of drawings that are part of the page, whose contrast to what lies behind
+# them is below WCAG's AA: 4.5; of large letters and marks 3.
 PALE = """() => {
   const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const painted = (colors) => {
@@ -47,34 +53,47 @@ PALE = """() => {
     .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
     .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
   const contrast = (behind, color) => {
-    const [low, high] = [painted(behind), painted([...behind, color])].map(light).sort((a, b) => a - b);
+    const both = [painted(behind), painted([...behind, color])].map(light);
+    const [low, high] = both.sort((a, b) => a - b);
     return (high + 0.05) / (low + 0.05);
   };
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches; // a drawing that is opened alone has the page's background
+  // a drawing that is opened alone has the page's background
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const paper = dark && document.contentType === "image/svg+xml" ? "#14171a" : "#fff";
   const found = new Set();
   for (const one of document.querySelectorAll("body *, svg *")) {
     if (one.closest("defs, metadata, style, clipPath") || !one.checkVisibility()) continue;
-    const style = getComputedStyle(one), drawn = one instanceof SVGElement, size = parseFloat(style.fontSize);
+    const style = getComputedStyle(one), drawn = one instanceof SVGElement;
+    const size = parseFloat(style.fontSize);
     const behind = [paper];
-    for (let at = one; at; at = at.parentElement) behind.splice(1, 0, getComputedStyle(at).backgroundColor);
+    for (let at = one; at; at = at.parentElement)
+      behind.splice(1, 0, getComputedStyle(at).backgroundColor);
     const says = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    const told = says || one.placeholder, large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    const told = says || one.placeholder;
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
     const mark = drawn && one.matches("path, use, line, rect, circle");
     if (!told && !mark) continue;
-    const ink = one.placeholder && !says ? getComputedStyle(one, "::placeholder").color : style.color;
-    const colors = mark ? [style.fill, style.stroke].filter((color) => color !== "none") : [drawn ? style.fill : ink];
-    const best = Math.max(...(colors.length ? colors.map((color) => contrast(behind, color)) : [21]));
-    const name = `${one.tagName}.${one.className.baseVal ?? one.className}`, text = (one.textContent || one.outerHTML).trim();
-    if (best < (mark || large ? 3 : 4.5)) found.add(`${name} ${best.toFixed(2)}: ${text.slice(0, 90)}`);
+    const hint = one.placeholder && !says;
+    const ink = hint ? getComputedStyle(one, "::placeholder").color : style.color;
+    const colors = mark
+      ? [style.fill, style.stroke].filter((color) => color !== "none")
+      : [drawn ? style.fill : ink];
+    const contrasts = colors.map((color) => contrast(behind, color));
+    const best = Math.max(...(colors.length ? contrasts : [21]));
+    const name = `${one.tagName}.${one.className.baseVal ?? one.className}`;
+    const text = (one.textContent || one.outerHTML).trim().slice(0, 90);
+    if (best < (mark || large ? 3 : 4.5)) found.add(`${name} ${best.toFixed(2)}: ${text}`);
   }
   return [...found];
 }"""
-# The values with an interval that have no way to their runs: on the first page by the claim's, beside a table by its fold.
+# The values with an interval that have no way to their runs: on the first page by the claim's,
+# beside a table by its fold.
 UNLINKED = """() => [...document.querySelectorAll("main *")]
-  .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && /\\d\\s±\\s\\d/.test(node.data)))
+  .filter((one) => [...one.childNodes].some(
+    (node) => node.nodeType === 3 && /\\d\\s±\\s\\d/.test(node.data)))
   .filter((one) => {
-    const around = one.closest("tbody[data-for], .short li, .findings td") ?? one.closest(".entry")?.querySelector(".remake");
+    const around = one.closest("tbody[data-for], .short li, .findings td")
+      ?? one.closest(".entry")?.querySelector(".remake");
     return !around?.querySelector("a[href*='#runs-'], a[href*='#claim-']");
   }).map((one) => one.outerHTML.slice(0, 90))"""
 
@@ -85,7 +104,9 @@ def site(tmp_path_factory) -> Path:
     scale = build(tmp_path_factory.mktemp("seen"), list(PAPERS))
     other = scale.parent / "small" / "fedmmd" / "curves.js"
     other.parent.mkdir(parents=True, exist_ok=True)
-    other.write_text((scale / "fedmmd/curves.js").read_text().replace('"paper/fedmmd"', '"small/fedmmd"'))
+    other.write_text(
+        (scale / "fedmmd/curves.js").read_text().replace('"paper/fedmmd"', '"small/fedmmd"')
+    )
     return scale
 
 
@@ -95,7 +116,9 @@ def browser() -> Iterator:
         named = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
         program = next((path for path in named if path), playwright.chromium.executable_path)
         if not os.path.exists(program):
-            pytest.skip("no Chromium here: apt-get install chromium, or playwright install chromium")
+            pytest.skip(
+                "no Chromium here: apt-get install chromium, or playwright install chromium"
+            )
         running = playwright.chromium.launch(executable_path=program)
         yield running
         running.close()
@@ -103,17 +126,27 @@ def browser() -> Iterator:
 
 @pytest.fixture
 def visit(browser, site) -> Iterator:
-    """Opens a page of the site; at the end nothing was complained of, and nothing asked for but files that are there."""
+    """Opens a page of the site; at the end nothing was complained of, and nothing asked for but
+    files that are there."""
     complaints, contexts = [], []
 
     def opened(name: str | Path, width: int = 1400, scheme: str = "light", script: bool = True):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            java_script_enabled=script,
+        )
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(request.url))
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                request.url.startswith(("file:", "data:")) or complaints.append(request.url)
+            ),
+        )
         page.goto(name.as_uri() if isinstance(name, Path) else f"{site.as_uri()}/{name}")
         return page
 
@@ -138,9 +171,9 @@ def test_nothing_sticks_out(visit, name, width):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit, name, scheme):
     page = visit(name, scheme=scheme)
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == {"light": "rgb(255, 255, 255)"}.get(
-        scheme, "rgb(20, 23, 26)"
-    )
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == {
+        "light": "rgb(255, 255, 255)"
+    }.get(scheme, "rgb(20, 23, 26)")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     assert page.evaluate(PALE) == []
     for button in page.locator("#the-filter button").all():
@@ -178,19 +211,28 @@ def test_wide_tables_show_that_they_go_on(visit, scheme):
     assert edges(wide[0]) == [True, False]
 
 
-@pytest.mark.parametrize("name", [*PAGES, *COMMITTED, REPORTS / "small/arena/index.html"], ids=place)
+@pytest.mark.parametrize(
+    "name", [*PAGES, *COMMITTED, REPORTS / "small/arena/index.html"], ids=place
+)
 def test_what_is_folded_is_printed(visit, name):
     page = visit(name, 718, "dark")  # what margins leave of A4
     page.emulate_media(media="print")
-    hidden = "(all) => all.filter((one) => !one.checkVisibility()).map((one) => one.outerHTML.slice(0, 90))"
-    assert page.locator("main details > *, tbody[data-for], .entry, figure").evaluate_all(hidden) == []
+    hidden = (
+        "(all) => all.filter((one) => !one.checkVisibility()).map((one) => "
+        "one.outerHTML.slice(0, 90))"
+    )
+    assert (
+        page.locator("main details > *, tbody[data-for], .entry, figure").evaluate_all(hidden) == []
+    )
     assert not page.locator(".filter, .skip, .contents, .explore").filter(visible=True).count()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("document.documentElement.scrollWidth") <= 718
     assert page.evaluate(PALE) == []
 
 
-@pytest.mark.parametrize("name", sorted(REPORTS.glob("*/*/index.html")) + [REPORTS / "index.html"], ids=place)
+@pytest.mark.parametrize(
+    "name", sorted(REPORTS.glob("*/*/index.html")) + [REPORTS / "index.html"], ids=place
+)
 def test_values_lead_to_their_runs(visit, name):
     page = visit(name)
     assert page.evaluate(UNLINKED) == []
@@ -205,8 +247,13 @@ def test_claims_are_found_by_words(visit, name, total):
     before = page.locator(SHOWN).count()
     field.fill("conv SAVES 64")
     assert count.inner_text() == f"{total // 22} of {total} claims"
-    assert page.locator(SHOWN).first.bounding_box()["y"] < (360 if name == "index.html" else 9999) + field.bounding_box()["y"]
-    assert [SAVES in text.replace("\xa0", " ") for text in page.locator(SHOWN).all_inner_texts()] == [True] * (total // 22)
+    assert (
+        page.locator(SHOWN).first.bounding_box()["y"]
+        < (360 if name == "index.html" else 9999) + field.bounding_box()["y"]
+    )
+    assert [
+        SAVES in text.replace("\xa0", " ") for text in page.locator(SHOWN).all_inner_texts()
+    ] == [True] * (total // 22)
     field.fill("no such words")
     assert page.locator(SHOWN).count() == 0 and page.get_by_text("No matching claim.").is_visible()
     field.fill("")
@@ -215,7 +262,8 @@ def test_claims_are_found_by_words(visit, name, total):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_claims_are_found_by_verdict(visit, name):
-    """All buttons: what each shows are the claims with its verdict, as many as it says; two show the claims of both."""
+    """All buttons: what each shows are the claims with its verdict, as many as it says; two show
+    the claims of both."""
     page = visit(name)
     buttons = page.locator("#the-filter button[data-verdict]")
     told = []
@@ -247,7 +295,9 @@ def test_the_keyboard_reaches_the_filter(visit):
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     pressed = page.locator("#the-filter button[aria-pressed=true]")
-    assert pressed.count() == 1 and page.locator(SHOWN).count() == int(pressed.inner_text().split()[0])
+    assert pressed.count() == 1 and page.locator(SHOWN).count() == int(
+        pressed.inner_text().split()[0]
+    )
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
@@ -255,7 +305,12 @@ def test_the_address_holds_the_filter(visit):
     page = visit("fedmmd/index.html")
     page.get_by_label("Find a claim").fill("claim 1")
     counted = page.locator("#the-filter button b").all_inner_texts()
-    assert sum(map(int, counted[:-2])) == sum(map(int, counted[-2:])) == page.locator(SHOWN).count() < 22
+    assert (
+        sum(map(int, counted[:-2]))
+        == sum(map(int, counted[-2:]))
+        == page.locator(SHOWN).count()
+        < 22
+    )
     page.get_by_role("button", name="open").click()
     page.get_by_role("button", name="by the paper").click()
     shown = page.locator(SHOWN).evaluate_all("(all) => all.map((row) => row.id)")
@@ -292,10 +347,15 @@ def expected(label: str, round: int, smooth: int = 1, minus: str | None = None) 
     """The mean of both seeds with its interval, in percent."""
     results = first()
     seeds = {seed: dict(curve) for seed, curve in results.curves(label, "test_accuracy").items()}
-    base = {seed: dict(curve) for seed, curve in results.curves(minus, "test_accuracy").items()} if minus else {}
+    base = (
+        {seed: dict(curve) for seed, curve in results.curves(minus, "test_accuracy").items()}
+        if minus
+        else {}
+    )
     rounds = range(round - smooth + 1, round + 1)
     numbers = [
-        sum(100 * (curve[r] - (base[seed][r] if minus else 0)) for r in rounds) / smooth for seed, curve in seeds.items()
+        sum(100 * (curve[r] - (base[seed][r] if minus else 0)) for r in rounds) / smooth
+        for seed, curve in seeds.items()
     ]
     found = estimate(numbers)
     return f"{found.mean:.2f} ± {found.half_width:.2f}".replace("-", "\N{MINUS SIGN}")
@@ -306,7 +366,9 @@ def test_the_chart_tells_the_values_of_a_round(visit):
     assert page.evaluate("typeof vega") == "undefined"  # until it is asked for
     chart = explore(page)
     round, shown = values(page, 0.62)
-    assert shown == {label: expected(label, round) for label in LABELS} | {THEIRS: f"{100 * REPORTED[1][round]:.2f}"}
+    assert shown == {label: expected(label, round) for label in LABELS} | {
+        THEIRS: f"{100 * REPORTED[1][round]:.2f}"
+    }
     chart.get_by_label("logarithmic values").check()
     chart.locator(".plot").get_by_text("100 % minus test accuracy (%)").wait_for()
     round, shown = values(page, 0.62)
@@ -315,7 +377,9 @@ def test_the_chart_tells_the_values_of_a_round(visit):
     chart.locator(".plot").get_by_text(f"minus {LABELS[1]}'s").wait_for()
     chart.get_by_label("Smoothing").fill("4")
     round, shown = values(page, 0.3)
-    assert shown == {label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]}
+    assert shown == {
+        label: expected(label, round, 4, LABELS[1]) for label in LABELS if label != LABELS[1]
+    }
 
 
 def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
@@ -335,7 +399,8 @@ def test_series_the_papers_curve_and_seeds_are_shown_and_hidden(visit):
 
 
 def test_a_figure_is_compared_with_others(visit):
-    """And with itself at another scale; where a curve has no value, such as the paper's after its end, nothing is told."""
+    """And with itself at another scale; where a curve has no value, such as the paper's after its
+    end, nothing is told."""
     page = visit("fedmmd/index.html")
     chart = explore(page)
     offered = chart.locator("[name=other] optgroup").evaluate_all(
@@ -355,4 +420,6 @@ def test_without_scripts_all_is_there_but_the_charts(visit):
     page = visit("fedmmd/index.html", script=False)
     assert not page.locator(".explore, .chart, #the-filter").filter(visible=True).count()
     assert page.locator("[data-for]").count() == 22 and page.locator("#fig1a img").is_visible()
-    assert page.locator("#claim-c3").is_visible() and page.locator("#the-coverage .gaps").is_visible()
+    assert (
+        page.locator("#claim-c3").is_visible() and page.locator("#the-coverage .gaps").is_visible()
+    )

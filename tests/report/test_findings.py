@@ -18,7 +18,12 @@ from support.records import record
 
 
 class Spec:
-    title, reference, question, is_tuned = "A <paper>", "A. Author. A & B. arXiv:1908.05891", "", False
+    title, reference, question, is_tuned = (
+        "A <paper>",
+        "A. Author. A & B. arXiv:1908.05891",
+        "",
+        False,
+    )
     headlines = ("a", "b", "c", "e", "f")
     protocols = dict.fromkeys(headlines, SimpleNamespace(sentence="It is better"))
     elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",))}
@@ -64,25 +69,45 @@ def reports(tmp_path) -> Path:
 
 
 def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
-    """By runs of its own, else by other claims at the paper's settings, else by those at a smaller scale."""
+    """By runs of its own, else by other claims at the paper's settings, else by those at a smaller
+    scale."""
     scales = ["paper", "small"]
     records = findings.collect_records(reports, ["p"], scales)
     rows = findings.answer_headlines(records, {"p": Spec()}, scales)
-    answers = [(row.headline.key, row.answer and (row.answer.key, row.answer.scale), row.is_registered) for row in rows]
+    answers = [
+        (row.headline.key, row.answer and (row.answer.key, row.answer.scale), row.is_registered)
+        for row in rows
+    ]
     assert answers == [
-        ("a", ("a", "paper"), True), ("b", ("b", "small"), True), ("c", ("d", "small"), False), ("e", ("a", "paper"), False),
+        ("a", ("a", "paper"), True),
+        ("b", ("b", "small"), True),
+        ("c", ("d", "small"), False),
+        ("e", ("a", "paper"), False),
         ("f", ("f", "small"), True),
-    ]  # fmt: skip
+    ]
     assert findings.coverage(records, scales) == (
-        "Of the 6 numbers and directions that the papers report, we tested 1 at their own settings (1 decided) and 4 at scale "
-        "small, by direction alone (2 decided)."
+        "Of the 6 numbers and directions that the papers report, we tested 1 at their own settings "
+        "(1 decided) and 4 at scale small, by direction alone (2 decided)."
     )
-    assert findings.count_answers(rows) == "Answers to the 5 claims below: 2 contradicted; 2 supported; 1 open."
-    assert [row.answered_by for row in rows] == ["", "", "Answered so far by: d leads", "Answered so far by: a leads", ""]
+    assert (
+        findings.count_answers(rows)
+        == "Answers to the 5 claims below: 2 contradicted; 2 supported; 1 open."
+    )
+    assert [row.answered_by for row in rows] == [
+        "",
+        "",
+        "Answered so far by: d leads",
+        "Answered so far by: a leads",
+        "",
+    ]
     table = findings.readme_table(rows, scales).splitlines()
     assert len(table) == 7 and table[0].count("|") == table[2].count("|") == 8
-    assert table[4].endswith("| +2.86 ± 0.56 points, open (``, reported +7 points) | - | open (earlier runs) |")
-    assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith("| **supported** |")
+    assert table[4].endswith(
+        "| +2.86 ± 0.56 points, open (``, reported +7 points) | - | open (earlier runs) |"
+    )
+    assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith(
+        "| **supported** |"
+    )
 
 
 def test_the_page_shows_all_and_is_the_same_each_time(reports):
@@ -116,7 +141,14 @@ def test_the_committed_page_follows_from_the_verdicts(tmp_path):
     there = (ROOT / "reports" / "index.html").read_text(encoding="utf-8")
     assert page == re.sub(r'<a href="../docs/\w+.md">what the paper leaves open</a>, ', "", there)
     assert [name for name, spec in own.papers.items() if spec.is_tuned] == ["arena"]
-    assert page.count("Supported, for these tuned values") == 1 and "do not cover the choice of the tuned values" in page
-    assert (tmp_path / "findings.svg").read_bytes() == (ROOT / "reports" / "findings.svg").read_bytes()
+    assert (
+        page.count("Supported, for these tuned values") == 1
+        and "do not cover the choice of the tuned values" in page
+    )
+    assert (tmp_path / "findings.svg").read_bytes() == (
+        ROOT / "reports" / "findings.svg"
+    ).read_bytes()
     for scale, paper, key in re.findall(r'href="(\w+)/(\w+)/index.html#claim-([\w-]+)"', there):
-        assert f'id="claim-{key}"' in (ROOT / "reports" / scale / paper / "index.html").read_text(encoding="utf-8")
+        assert f'id="claim-{key}"' in (ROOT / "reports" / scale / paper / "index.html").read_text(
+            encoding="utf-8"
+        )

@@ -27,15 +27,26 @@ def test_intervals_hold_the_mean_of_panels_that_depend_on_each_other():
 
 
 def test_the_tolerance_of_a_replication_by_hand():
-    """With three seeds S^2 is exponential, so that P(|D| + k S <= T) has a closed form: by parts, 2 Phi(T / d) - 1 less
-    2 k / d times the integral of exp(-s^2) phi((T - k s) / d) up to T / k, in which the square is completed."""
-    assert inference.replication_tolerance(5, 1) == pytest.approx(1.959964 * 1.2**0.5)  # a single seed has no interval
-    spread, reach, tolerance = (1 / 5 + 1 / 3) ** 0.5, 4.302653 / 3**0.5, inference.replication_tolerance(5, 3)
+    """With three seeds S^2 is exponential, so that P(|D| + k S <= T) has a closed form: by parts, 2
+    Phi(T / d) - 1 less 2 k / d times the integral of exp(-s^2) phi((T - k s) / d) up to T / k, in
+    which the square is completed."""
+    # a single seed has no interval
+    assert inference.replication_tolerance(5, 1) == pytest.approx(1.959964 * 1.2**0.5)
+    spread, reach, tolerance = (
+        (1 / 5 + 1 / 3) ** 0.5,
+        4.302653 / 3**0.5,
+        inference.replication_tolerance(5, 3),
+    )
     width, ratio = (1 + reach**2 / (2 * spread**2)) ** -0.5, reach * tolerance / (2 * spread**2)
     middle = ratio * width**2
     gauss = math.exp(ratio * middle - tolerance**2 / (2 * spread**2)) * width / 2**0.5
-    area = gauss * (stats.norm.cdf(2**0.5 * (tolerance / reach - middle) / width) - stats.norm.cdf(-(2**0.5) * middle / width))
-    assert 2 * stats.norm.cdf(tolerance / spread) - 1 - 2 * reach / spread * area == pytest.approx(0.95, abs=1e-6)
+    area = gauss * (
+        stats.norm.cdf(2**0.5 * (tolerance / reach - middle) / width)
+        - stats.norm.cdf(-(2**0.5) * middle / width)
+    )
+    assert 2 * stats.norm.cdf(tolerance / spread) - 1 - 2 * reach / spread * area == pytest.approx(
+        0.95, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(("runs", "seeds"), [(5, 2), (5, 5), (2, 8)])
@@ -44,7 +55,10 @@ def test_an_exact_replication_meets_its_tolerance_in_nineteen_of_twenty_tries(ru
     tries, tolerance = 4000, inference.replication_tolerance(runs, seeds)
     reported, ours = draw.normal(0, 1, (tries, runs)).mean(1), draw.normal(0, 1, (tries, seeds))
     found = [estimate(list(own)) for own in ours]
-    met = [abs(one.mean - mean) + one.half_width <= tolerance for one, mean in zip(found, reported, strict=True)]
+    met = [
+        abs(one.mean - mean) + one.half_width <= tolerance
+        for one, mean in zip(found, reported, strict=True)
+    ]
     assert sum(met) / tries == pytest.approx(0.95, abs=0.0103)  # three standard errors
 
 

@@ -1,4 +1,5 @@
-"""The pages of a scale, four papers with 260 claims, as they stand in their files. test_browser.py has a browser look at it."""
+"""The pages of a scale, four papers with 260 claims, as they stand in their files. test_browser.py
+has a browser look at it."""
 
 import re
 from html.parser import HTMLParser
@@ -39,7 +40,9 @@ class Tags(HTMLParser):
             self.words.append(data)
 
     def all(self, tag: str, key: str) -> list[str]:
-        return [attributes[key] for name, attributes in self.seen if name == tag and key in attributes]
+        return [
+            attributes[key] for name, attributes in self.seen if name == tag and key in attributes
+        ]
 
     @property
     def ids(self) -> list[str]:
@@ -67,7 +70,11 @@ def test_every_link_leads_somewhere(site, tags):
         assert len(found.ids) == len(set(found.ids)), key
         for address in [*found.all("a", "href"), *found.all("img", "src")]:
             name, _, place = address.partition("#")
-            path = (site / key / unquote(name.partition("?")[0])).resolve() if name else site / key / "index.html"
+            path = (
+                (site / key / unquote(name.partition("?")[0])).resolve()
+                if name
+                else site / key / "index.html"
+            )
             assert path.exists(), (key, address)
             if place:
                 assert place in ids[path.resolve()], (key, address)
@@ -75,14 +82,20 @@ def test_every_link_leads_somewhere(site, tags):
 
 def test_every_link_of_the_committed_pages_leads_somewhere():
     reports = ROOT / "reports"
-    found = [reports / "index.html", *(path for scale in committed.SCALES for path in (reports / scale).rglob("index.html"))]
+    found = [
+        reports / "index.html",
+        *(path for scale in committed.SCALES for path in (reports / scale).rglob("index.html")),
+    ]
     texts = {path.resolve(): path.read_text(encoding="utf-8") for path in found}
     ids = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in texts.items()}
     for page, text in texts.items():
         for address in set(re.findall(r' (?:href|src)="(?!https://|data:)([^"]+)"', text)):
             name, _, place = address.partition("#")
             path = (page.parent / unquote(name.partition("?")[0])).resolve() if name else page
-            assert path.exists() and (not place or path not in ids or place in ids[path]), (page, address)
+            assert path.exists() and (not place or path not in ids or place in ids[path]), (
+                page,
+                address,
+            )
 
 
 def test_the_pages_ask_for_nothing_from_elsewhere(site, tags):
@@ -97,7 +110,10 @@ def test_the_pages_ask_for_nothing_from_elsewhere(site, tags):
 def cells(found: Tags, words: str) -> list[int]:
     """The numbers of the row of a tally that begins so."""
     return [
-        int(number) for number in re.search(rf"{re.escape(words)} ((?:[\d·]+ )*\d+)", found.text)[1].replace("·", "0").split()
+        int(number)
+        for number in re.search(rf"{re.escape(words)} ((?:[\d·]+ )*\d+)", found.text)[1]
+        .replace("·", "0")
+        .split()
     ]
 
 
@@ -105,15 +121,27 @@ def test_every_page_opens_with_its_tally(site, tags):
     for key, title in PAPERS.items():
         records = [record for record in summary.read_verdicts(site / key) if record.tested]
         every = summary.tally(records)
-        published, own = (summary.tally(summary.claimed_by(records, by)) for by in (summary.PAPER, summary.US))
+        published, own = (
+            summary.tally(summary.claimed_by(records, by)) for by in (summary.PAPER, summary.US)
+        )
         assert sum(published.values()) == 18 and sum(own.values()) == 4 and len(every) >= 2
         for row, counts in ((title, published), (f"{title}: asked by us", own)):
-            assert cells(tags[""], row) == [*(counts.get(status, 0) for status in every), sum(counts.values())]
+            assert cells(tags[""], row) == [
+                *(counts.get(status, 0) for status in every),
+                sum(counts.values()),
+            ]
         assert (
-            f"Of the paper's claims: {summary.format_counts(published)}.".replace(",", " ,").replace("open.", "open .")
+            f"Of the paper's claims: {summary.format_counts(published)}.".replace(
+                ",", " ,"
+            ).replace("open.", "open .")
             in tags[key].text
         )
-        assert "Fig. 2, part 43 1,200 fedmmd_fig2_part 3 of 3 runs are not finished".replace("fedmmd", key) in tags[key].text
+        assert (
+            "Fig. 2, part 43 1,200 fedmmd_fig2_part 3 of 3 runs are not finished".replace(
+                "fedmmd", key
+            )
+            in tags[key].text
+        )
         assert not {"claim-c1", "claim-c2"} & {*tags[key].ids} and "claim-c3" in tags[key].ids
         assert tags[key].text.count("asked by us, on Table") == 4
     assert cells(tags[""], "All")[-1] == 88
@@ -124,12 +152,17 @@ def test_a_scale_that_is_not_compared_has_one_sentence(tmp_path):
     for path in (scale / "index.html", scale / "fedmmd/index.html"):
         found = Tags(path)
         assert found.text.count(html.NO_CLAIM) == 1 and "the-filter" not in found.ids
-        assert "badge" not in {name for names in found.all("span", "class") for name in names.split()}
+        assert "badge" not in {
+            name for names in found.all("span", "class") for name in names.split()
+        }
         assert not any("data-for" in attributes for _, attributes in found.seen)
     assert "Drawn" in Tags(scale / "index.html").text
 
 
-HOSTILE = """javascript:alert(1) </script><script>alert(1)</script> " onclick="a" ' x=' <img src=x onerror=a> {{ 7 * 6 }}"""
+HOSTILE = (
+    """javascript:alert(1) </script><script>alert(1)</script> " onclick="a" ' x=' """
+    "<img src=x onerror=a> {{ 7 * 6 }}"
+)
 
 
 def test_texts_of_claims_labels_and_data_stay_texts(tmp_path, monkeypatch):
@@ -153,6 +186,13 @@ def test_texts_of_claims_labels_and_data_stay_texts(tmp_path, monkeypatch):
         found = Tags(path)
         assert HOSTILE in found.text
         assert [tag for tag, _ in found.seen].count("script") == (1 if path.parent == scale else 2)
-        assert not {key for _, attributes in found.seen for key in attributes if key.startswith("on") or key == "x"}
-        assert not [address for address in found.all("a", "href") if address.startswith("javascript")]
+        assert not {
+            key
+            for _, attributes in found.seen
+            for key in attributes
+            if key.startswith("on") or key == "x"
+        }
+        assert not [
+            address for address in found.all("a", "href") if address.startswith("javascript")
+        ]
         assert "x" not in found.all("img", "src")

@@ -1,4 +1,5 @@
-"""The protocols that are committed: for each headline claim one, with the seeds of its experiment, power and time."""
+"""The protocols that are committed: for each headline claim one, with the seeds of its experiment,
+power and time."""
 
 import pytest
 
@@ -26,7 +27,9 @@ def test_a_protocol_has_the_seeds_of_its_runs(paper, key, entries):
     """All of them at scale small, none of which an earlier run has."""
     protocol, entry = PAPERS[paper].protocols[key], entries[paper][f"small.{key}"]
     seeds = {tuple(one["seeds"]) for group in entry["series"].values() for one in group.values()}
-    assert all(len(given) >= protocol.seeds for given in seeds) and protocol.seeds in map(len, seeds)
+    assert all(len(given) >= protocol.seeds for given in seeds) and protocol.seeds in map(
+        len, seeds
+    )
     assert min(map(min, seeds)) >= 10
 
 
@@ -38,8 +41,14 @@ def test_protocols_have_power_and_keep_to_the_hours():
 
 
 def test_power_is_that_of_students_t():
-    """Of a difference of one standard deviation: some tables have 0.80 for ten pairs, and five for 1.7 deviations."""
+    """Of a difference of one standard deviation: some tables have 0.80 for ten pairs, and five for
+    1.7 deviations."""
     assert Protocol(**ANY, seeds=10, effect=1.0, sd=1.0).power() == pytest.approx(0.803, abs=1e-3)
     assert Protocol(**ANY, seeds=5, effect=3.4, sd=2.0).power() == pytest.approx(0.80, abs=0.01)
-    assert Protocol(**ANY, seeds=5, effect=6.8, sd=2.0).power(share=0.5) == pytest.approx(0.80, abs=0.01)
-    assert Protocol(**ANY, seeds=10, effect=1.0, sd=1.0).power(tests=5) < 0.6 and Protocol(**ANY, seeds=3).power() is None
+    assert Protocol(**ANY, seeds=5, effect=6.8, sd=2.0).power(share=0.5) == pytest.approx(
+        0.80, abs=0.01
+    )
+    assert (
+        Protocol(**ANY, seeds=10, effect=1.0, sd=1.0).power(tests=5) < 0.6
+        and Protocol(**ANY, seeds=3).power() is None
+    )

@@ -26,15 +26,29 @@ CLAIM = {
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
 
 
-def results(lr: float = 0.1, seeds: tuple[int, ...] = (0, 1), commits: tuple[str, ...] = ("", "")) -> Results:
+def results(
+    lr: float = 0.1, seeds: tuple[int, ...] = (0, 1), commits: tuple[str, ...] = ("", "")
+) -> Results:
     series = {
         label: {
             "config": {"algorithm": {"name": name}, "lr": lr, "seed": 0},
-            "runs": [{"seed": seed, "commit": commit} for seed, commit in zip(seeds, commits, strict=True)],
+            "runs": [
+                {"seed": seed, "commit": commit}
+                for seed, commit in zip(seeds, commits, strict=True)
+            ],
         }
         for label, name in (("A", "fedprox"), ("B", "fedavg"), ("another", "moon"))
     }
-    return Results({"scale": "paper", "compare": "full", "skipped": None, "experiment": "one", "series": series}, [])
+    return Results(
+        {
+            "scale": "paper",
+            "compare": "full",
+            "skipped": None,
+            "experiment": "one",
+            "series": series,
+        },
+        [],
+    )
 
 
 def entry(found: Results | None = None, **changes) -> registration.Entry:
@@ -44,20 +58,30 @@ def entry(found: Results | None = None, **changes) -> registration.Entry:
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository of one's own; the function commits what is claimed and returns the commit's name."""
+    """A repository of one's own; the function commits what is claimed and returns the commit's
+    name."""
 
     def git(*words: str) -> str:
         return subprocess.run(
             ["git", "-C", str(tmp_path), *WHO, *words], check=True, capture_output=True, text=True
         ).stdout.strip()
 
-    def commit(claimed: registration.Entry | None = None, amend: bool = False, form: dict | None = None) -> str:
+    def commit(
+        claimed: registration.Entry | None = None, amend: bool = False, form: dict | None = None
+    ) -> str:
         path = tmp_path / FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         text = registration.to_text({"paper": {"higher": claimed} if claimed else {}})
         path.write_text(json.dumps(json.loads(text), **form) if form else text)
         git("add", "-A")
-        git("commit", "-q", "--allow-empty", "-m", f"amended: {amend}", *(["--amend"] if amend else []))
+        git(
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            f"amended: {amend}",
+            *(["--amend"] if amend else []),
+        )
         forget()
         registration._entries_at.cache_clear()
         return git("rev-parse", "--short=10", "HEAD")
@@ -97,7 +121,17 @@ def test_registered_if_it_stood_in_the_commit_of_every_run(repository):
         entry(results(seeds=(0, 2))),
         entry(results(seeds=(0, 1, 2), commits=("", "", ""))),
     ],
-    ids=["value", "tolerance", "word", "rounds", "rounds of the scale", "measure", "settings", "seeds", "a seed more"],
+    ids=[
+        "value",
+        "tolerance",
+        "word",
+        "rounds",
+        "rounds of the scale",
+        "measure",
+        "settings",
+        "seeds",
+        "a seed more",
+    ],
 )
 def test_a_claim_that_was_changed_after_a_run_loses_its_registration(repository, changed):
     first = repository(entry())
@@ -110,7 +144,9 @@ def test_a_claim_that_was_changed_after_a_run_loses_its_registration(repository,
 
 
 def test_words_other_series_and_the_form_of_the_file_do_not_count(repository):
-    worded = entry(text="B is below A", because="as we see it", note="a note", headline="A", source="Table 2")
+    worded = entry(
+        text="B is below A", because="as we see it", note="a note", headline="A", source="Table 2"
+    )
     assert worded == entry() and "another" not in json.dumps(entry())
     first = repository(entry(), form={"indent": 3})
     second = repository(entry())
@@ -142,7 +178,15 @@ def test_what_history_does_not_have_is_unknown(repository, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"claims": {"a": 1}, "settings": {}}', "\x00", '{"claims": [], "settings": []}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"claims": {"a": 1}, "settings": {}}',
+        "\x00",
+        '{"claims": [], "settings": []}',
+    ],
 )
 def test_a_damaged_file_registers_nothing(text):
     assert registration.from_text(text) == {}

@@ -1,4 +1,5 @@
-"""Results as data frames, and the notebook that goes on from them, on the numbers that are committed."""
+"""Results as data frames, and the notebook that goes on from them, on the numbers that are
+committed."""
 
 import csv
 import json
@@ -43,8 +44,14 @@ def gathered(tmp_path_factory) -> Path:
 
 def test_curves_have_types_and_all_seeds(gathered):
     found = results.curves(PAPER, "fig4d_precision", SCALE, gathered)
-    told = json.loads((gathered / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8"))
-    assert list(found["series"].unique()) == list(told["series"]) and set(found["seed"]) == {0, 1, 2}
+    told = json.loads(
+        (gathered / SCALE / PAPER / "data/fig4d_precision.json").read_text(encoding="utf-8")
+    )
+    assert list(found["series"].unique()) == list(told["series"]) and set(found["seed"]) == {
+        0,
+        1,
+        2,
+    }
     assert all(pandas.api.types.is_integer_dtype(found[name]) for name in ("seed", "round"))
     assert all(pandas.api.types.is_float_dtype(found[name]) for name in MEASURES if name in found)
     last = found.groupby(["series", "seed"]).tail(1)
@@ -59,19 +66,33 @@ def test_a_series_may_be_called_none(name, tmp_path):
     """As Psi-Net without groups is in Table 3; what was not measured is missing all the same."""
     (tmp_path / "paper/p/data").mkdir(parents=True)
     rows = f"{name},0,NA,nan,0,,nan\n{name},0,NA,nan,1,0.5,\n"
-    (tmp_path / "paper/p/data/fig.csv").write_text(f"series,seed,run,block,round,test_accuracy,distance\n{rows}")
+    (tmp_path / "paper/p/data/fig.csv").write_text(
+        f"series,seed,run,block,round,test_accuracy,distance\n{rows}"
+    )
     found = results.curves("p", "fig", reports=tmp_path)
-    assert found.groupby("series").size().to_dict() == {name: 2} and found["block"].tolist() == ["nan", "nan"]
-    assert found["test_accuracy"].isna().tolist() == [True, False] and found["distance"].dtype == float
+    assert found.groupby("series").size().to_dict() == {name: 2} and found["block"].tolist() == [
+        "nan",
+        "nan",
+    ]
+    assert (
+        found["test_accuracy"].isna().tolist() == [True, False] and found["distance"].dtype == float
+    )
 
 
 def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypatch):
     monkeypatch.chdir(ROOT)
     sources = results.targets().query("target == 'fedmmd_fig4d_readings'")["source"]
-    assert list(sources) == ["fig4d_paper", "fig4d_code", "fig4d_rates"] and dir(results) == sorted(results.__all__)
-    with pytest.raises(UserError, match="fig4d_readings of fedmmd shows several experiments: choose one of fig4d_paper"):
+    assert list(sources) == ["fig4d_paper", "fig4d_code", "fig4d_rates"] and dir(results) == sorted(
+        results.__all__
+    )
+    with pytest.raises(
+        UserError,
+        match="fig4d_readings of fedmmd shows several experiments: choose one of fig4d_paper",
+    ):
         results.curves(PAPER, "fig4d_readings", SCALE, gathered)
-    assert len(results.curves(PAPER, "fig4d_leads", SCALE, gathered)) == len(results.curves(PAPER, "fig4d", SCALE, gathered))
+    assert len(results.curves(PAPER, "fig4d_leads", SCALE, gathered)) == len(
+        results.curves(PAPER, "fig4d", SCALE, gathered)
+    )
     theirs = results.paper_curves(PAPER, "fig4d")
     assert theirs.groupby(["series", "curve"], sort=False)["value"].last().to_dict() == {
         ("FedMMD", "Fig. 4d: FedMMD"): 0.9875,
@@ -83,31 +104,56 @@ def test_targets_lead_to_experiments_and_to_the_papers_curves(gathered, monkeypa
         results.paper_curves(PAPER, "fig9")
     with pytest.raises(UserError, match="fedmmd fig4d: scale small: "):
         results._gather(PAPER, "fig4d", "small", gathered / "absent")
-    for paper, scale, words in (("fedmm", "paper", "unknown paper 'fedmm'"), (PAPER, "tiny", "unknown scale 'tiny'")):
+    for paper, scale, words in (
+        ("fedmm", "paper", "unknown paper 'fedmm'"),
+        (PAPER, "tiny", "unknown scale 'tiny'"),
+    ):
         with pytest.raises(UserError, match=words):
             results.verdicts(paper, scale)
 
 
 def test_verdicts_follow_from_the_values_of_seeds():
-    """Means and t intervals, computed by numpy and scipy from the rows of `claims.csv`, are those of the verdicts; no claim
-    with a mean is left out. With the unit of the rows they are what is printed."""
+    """Means and t intervals, computed by numpy and scipy from the rows of `claims.csv`, are those
+    of the verdicts; no claim with a mean is left out. With the unit of the rows they are what is
+    printed."""
     with (REPORTS / "claims.csv").open(encoding="utf-8", newline="") as file:
-        rows = {(row["scale"], row["paper"], row["key"], row["seed"], row["panel"]): row for row in csv.DictReader(file)}
+        rows = {
+            (row["scale"], row["paper"], row["key"], row["seed"], row["panel"]): row
+            for row in csv.DictReader(file)
+        }
     samples: dict[tuple, dict[str, dict[str, float]]] = {}
     for (*claim, seed, panel), row in rows.items():
         samples.setdefault(tuple(claim), {}).setdefault(seed, {})[panel] = float(row["value"])
-    files = {path.parts[-4:-2]: json.loads(path.read_text("utf-8")) for path in REPORTS.glob("*/*/tables/verdicts.json")}
-    told = {(*place, one["key"]): one for place, found in files.items() for one in found if one["mean"] is not None}
+    files = {
+        path.parts[-4:-2]: json.loads(path.read_text("utf-8"))
+        for path in REPORTS.glob("*/*/tables/verdicts.json")
+    }
+    told = {
+        (*place, one["key"]): one
+        for place, found in files.items()
+        for one in found
+        if one["mean"] is not None
+    }
     assert (
-        samples.keys() == told.keys() and len(told) > 200 and any(len(panels) > 2 for panels in samples[OVER_PANELS].values())
+        samples.keys() == told.keys()
+        and len(told) > 200
+        and any(len(panels) > 2 for panels in samples[OVER_PANELS].values())
     )
     for claim, seeds in samples.items():
-        means, one = [float(numpy.mean([*panels.values()])) for panels in seeds.values()], told[claim]
+        means, one = (
+            [float(numpy.mean([*panels.values()])) for panels in seeds.values()],
+            told[claim],
+        )
         [(unit, mean, error, n)] = {
-            (row["unit"], row["mean"], row["standard_error"], row["n"]) for key, row in rows.items() if key[:3] == claim
+            (row["unit"], row["mean"], row["standard_error"], row["n"])
+            for key, row in rows.items()
+            if key[:3] == claim
         }
-        assert len(set(map(frozenset, seeds.values()))) == 1 and int(n) == one["seeds"] == len(means)
-        assert float(mean) == one["mean"] == pytest.approx(numpy.mean(means), rel=1e-9, abs=1e-12)  # summed in another order
+        assert len(set(map(frozenset, seeds.values()))) == 1 and int(n) == one["seeds"] == len(
+            means
+        )
+        # summed in another order
+        assert float(mean) == one["mean"] == pytest.approx(numpy.mean(means), rel=1e-9, abs=1e-12)
         if len(means) > 1:
             own = scipy.stats.sem(means)
             assert float(error) == one["standard_error"] == pytest.approx(own, rel=1e-9, abs=1e-12)
@@ -115,9 +161,17 @@ def test_verdicts_follow_from_the_values_of_seeds():
             assert one["half_width"] == pytest.approx(half, rel=1e-9, abs=1e-12)
         else:
             assert error == "" and one["half_width"] is None
-        printed = re.search(r"([+-]?[\d.]+)(?: ± [\d.]+| \([^()]* to [^()]*\))? [%a-zA-Z]+ \((?:n = |1 seed)", one["ours"])
-        shown = math.exp(float(mean)) if unit == "log ratio" else (100 if unit == "fraction" else 1) * float(mean)
-        assert printed and float(printed[1]) == pytest.approx(shown, rel=0.01, abs=0.051), claim  # as rounded
+        printed = re.search(
+            r"([+-]?[\d.]+)(?: ± [\d.]+| \([^()]* to [^()]*\))? [%a-zA-Z]+ \((?:n = |1 seed)",
+            one["ours"],
+        )
+        shown = (
+            math.exp(float(mean))
+            if unit == "log ratio"
+            else (100 if unit == "fraction" else 1) * float(mean)
+        )
+        # as rounded
+        assert printed and float(printed[1]) == pytest.approx(shown, rel=0.01, abs=0.051), claim
 
 
 def test_the_values_of_seeds_are_one_file():
@@ -130,26 +184,45 @@ def test_the_values_of_seeds_are_one_file():
     small = found.query(f"scale == 'small' and paper == '{PAPER}'").reset_index(drop=True)
     pandas.testing.assert_frame_equal(results.claims("small", [PAPER], str(REPORTS)), small)
     for scales, named in ((["tiny"], None), ("small", [PAPER, "absent"])):
-        with pytest.raises(UserError, match=r"claims: no verdicts of .*absent|claims: no verdicts of .*fedmmd.* at scale tiny"):
+        with pytest.raises(
+            UserError,
+            match=r"claims: no verdicts of .*absent|claims: no verdicts of .*fedmmd.* at scale "
+            r"tiny",
+        ):
             results.claims(scales, named, REPORTS)
 
 
 def test_runs_have_their_settings_beside_them(gathered):
     found = results.runs(PAPER, "fig4d_calibration", SCALE, gathered).set_index("series")
-    assert found["settings.lr"]["paper net, 0.03"] == 0.03 and found["settings.model.arch"]["code net, 0.01"] == "code"
+    assert (
+        found["settings.lr"]["paper net, 0.03"] == 0.03
+        and found["settings.model.arch"]["code net, 0.01"] == "code"
+    )
     assert (found["status"] == "finished").all() and found["seed"].dtype == "int64"
 
 
 def test_frames_have_numpys_types(gathered):
     """With NaN for what is missing, as matplotlib, torch and comparisons need."""
-    frames = [results.runs(PAPER, "fig4d_calibration", SCALE, gathered), results.curves(PAPER, "fig4d", SCALE, gathered)]
-    frames += [results.verdicts(PAPER, SCALE, REPORTS), results.claims(papers=[PAPER], reports=REPORTS)]
+    frames = [
+        results.runs(PAPER, "fig4d_calibration", SCALE, gathered),
+        results.curves(PAPER, "fig4d", SCALE, gathered),
+    ]
+    frames += [
+        results.verdicts(PAPER, SCALE, REPORTS),
+        results.claims(papers=[PAPER], reports=REPORTS),
+    ]
     for found in frames:
-        assert not any(cell is None or cell is pandas.NA for row in found.to_numpy(object) for cell in row)
+        assert not any(
+            cell is None or cell is pandas.NA for row in found.to_numpy(object) for cell in row
+        )
         numbers = found.select_dtypes("number")
-        assert len(numbers.columns) and all(isinstance(kind, numpy.dtype) for kind in numbers.dtypes)
+        assert len(numbers.columns) and all(
+            isinstance(kind, numpy.dtype) for kind in numbers.dtypes
+        )
     told = frames[2].set_index("key")
-    assert told["mean"]["4d-reduction"] > 0.1 and told["p"].isna().any() and told["p"].dtype == float
+    assert (
+        told["mean"]["4d-reduction"] > 0.1 and told["p"].isna().any() and told["p"].dtype == float
+    )
 
 
 def test_a_figure_leaves_matplotlib_as_it_was(gathered, monkeypatch):
@@ -165,18 +238,23 @@ def test_an_experiment_without_runs_is_an_empty_frame(tmp_path):
     (tmp_path / "paper/p/data").mkdir(parents=True)
     (tmp_path / "paper/p/data/fig.json").write_text(json.dumps({"series": {}}))
     (tmp_path / "paper/p/data/fig.csv").write_text("series,seed,run,round\n")
-    assert results.curves("p", "fig", reports=tmp_path).empty and results.runs("p", "fig", reports=tmp_path).empty
+    assert (
+        results.curves("p", "fig", reports=tmp_path).empty
+        and results.runs("p", "fig", reports=tmp_path).empty
+    )
 
 
 def test_verdicts_name_their_claims():
     found = results.verdicts(PAPER, SCALE, REPORTS)
     assert {"key", "claim", "verdict", "ours"} <= set(found) and found["key"].is_unique
-    numbers = found.set_index("key")[["mean", "half_width", "seeds", "p", "reported_number", "seeds_needed"]]
+    numbers = found.set_index("key")[
+        ["mean", "half_width", "seeds", "p", "reported_number", "seeds_needed"]
+    ]
     assert all(pandas.api.types.is_numeric_dtype(numbers[name]) for name in numbers)
     gain = numbers.loc["4d-reduction"]
-    assert (f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})") == found.set_index("key")[
-        "ours"
-    ]["4d-reduction"]
+    assert (
+        f"{100 * gain['mean']:.1f} ± {100 * gain['half_width']:.1f} % (n = {gain['seeds']:.0f})"
+    ) == found.set_index("key")["ours"]["4d-reduction"]
 
 
 def test_a_paper_without_a_claim_has_the_columns_of_verdicts(tmp_path):
@@ -215,7 +293,9 @@ def test_what_a_clone_lacks_is_gathered_from_what_is_kept(gathered, tmp_path, mo
         shutil.copytree(source, place) if source.is_dir() else shutil.copy(source, place)
     (tmp_path / "deeper").mkdir()
     monkeypatch.chdir(tmp_path / "deeper")
-    pandas.testing.assert_frame_equal(results.curves(PAPER, "fig4d"), results.curves(PAPER, "fig4d", SCALE, gathered))
+    pandas.testing.assert_frame_equal(
+        results.curves(PAPER, "fig4d"), results.curves(PAPER, "fig4d", SCALE, gathered)
+    )
     for given, words in (
         (("fedmm", "fig4d"), "unknown paper 'fedmm'"),
         ((PAPER, "fig4dd"), "unknown experiment 'fig4dd': nearest are"),
@@ -246,7 +326,9 @@ def copy(gathered, tmp_path, monkeypatch) -> Path:
     """The settings and the committed numbers, as the working folder."""
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
-    shutil.copytree(gathered / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data")
+    shutil.copytree(
+        gathered / SCALE / PAPER / "data", tmp_path / "reports" / SCALE / PAPER / "data"
+    )
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -259,7 +341,9 @@ def test_a_written_notebook_runs_where_it_lies(copy):
     path = notebook.write("fig4d_precision", settings())
     assert path == Path(f"reports/{SCALE}/notebooks/{PAPER}_fig4d_precision.ipynb")
     leak = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("'curves' in globals()")])
-    notebook.execute({path: nbformat.read(path, as_version=4), path.with_name("second.ipynb"): leak})
+    notebook.execute(
+        {path: nbformat.read(path, as_version=4), path.with_name("second.ipynb"): leak}
+    )
     (second,) = nbformat.read(path.with_name("second.ipynb"), as_version=4).cells
     assert second.outputs[0].data["text/plain"] == "False" and second.execution_count == 1
     cells = nbformat.read(path, as_version=4).cells
@@ -272,7 +356,9 @@ def test_a_written_notebook_runs_where_it_lies(copy):
 
 def test_the_pipeline_leaves_what_was_worked_on(copy):
     path = notebook.write("fig5a", settings(), Path("mine/made.ipynb"))
-    assert not notebook.has_user_changes(path) and not notebook.has_user_changes(Path("mine/none.ipynb"))
+    assert not notebook.has_user_changes(path) and not notebook.has_user_changes(
+        Path("mine/none.ipynb")
+    )
     found = nbformat.read(path, as_version=4)
     found.cells[1]["outputs"] = [nbformat.v4.new_output("stream", text="executed")]
     nbformat.write(found, path)
@@ -298,7 +384,10 @@ def test_every_figure_of_every_paper_has_one(copy):
 
 
 def test_a_cell_of_an_experiment_without_runs_says_so():
-    known = {"curves": pandas.DataFrame({"series": [], "seed": [], "round": []}), "measure": "initial_accuracy"}
+    known = {
+        "curves": pandas.DataFrame({"series": [], "seed": [], "round": []}),
+        "measure": "initial_accuracy",
+    }
     *before, last = notebook.LAST.splitlines()
     exec("\n".join(before), known)
     assert eval(last, known) == "nothing was run"

@@ -21,17 +21,34 @@ def folders(tmp_path) -> tuple[Path, Path]:
     return runs, kept
 
 
-def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str = "one", name: str = "r", **changes) -> Path:
+def a_run(
+    folder: Path,
+    finished: bool = True,
+    accuracy: float = 0.5,
+    chip: str = "one",
+    name: str = "r",
+    **changes,
+) -> Path:
     """A run whose folder is named as its settings want it."""
     run = folder / f"{name}-{records.run_hash(RECORD)}"
     (run / "snapshots").mkdir(parents=True)
     (run / "snapshots" / "3").write_text("weights")
     (run / "log.txt").write_text("finished")
-    environment = dict.fromkeys(("device", "executor", "torch"), "") | {"commit": "abcdef0", "hardware": chip}
+    environment = dict.fromkeys(("device", "executor", "torch"), "") | {
+        "commit": "abcdef0",
+        "hardware": chip,
+    }
     begun = RECORD | {"dataset": "d", "environment": environment}
     records.write(run / "begun.json", begun | {"round_seconds": []})
     if finished:
-        outcome = {"status": "finished", "rounds": 1, "weights": 1, "bytes_down": 1, "bytes_up": 1, "seconds": 1}
+        outcome = {
+            "status": "finished",
+            "rounds": 1,
+            "weights": 1,
+            "bytes_down": 1,
+            "bytes_up": 1,
+            "seconds": 1,
+        }
         columns = {"round": [1], "test_accuracy": [accuracy]}
         outcome |= {"metrics": records.digest(columns), "columns": columns}
         records.write(run / "record.json", {"run": run.name} | begun | outcome | changes)
@@ -39,7 +56,11 @@ def a_run(folder: Path, finished: bool = True, accuracy: float = 0.5, chip: str 
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_there_and_back(folders):
@@ -47,7 +68,8 @@ def test_there_and_back(folders):
     run = a_run(runs)
     before = content(runs)
     assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == before
-    assert os.path.samefile(run / "begun.json", kept / run.name / "begun.json")  # no bytes are copied where links can be made
+    # no bytes are copied where links can be made
+    assert os.path.samefile(run / "begun.json", kept / run.name / "begun.json")
     assert not os.path.samefile(run / "log.txt", kept / run.name / "log.txt")  # it is written on
     assert dvc_store.store(runs, kept) == dvc_store.restore(kept, runs) == []
     shutil.rmtree(run)
@@ -74,12 +96,15 @@ def test_what_is_cut_off_is_no_finished_run(last, folders, monkeypatch):
         patched.setattr(dvc_store.shutil, "copy2", full)
         with pytest.raises(OSError, match="no space left"):
             dvc_store.store(runs, kept)
-    assert (kept / run.name / "begun.json").exists() and not (kept / run.name / "record.json").exists()
+    assert (kept / run.name / "begun.json").exists() and not (
+        kept / run.name / "record.json"
+    ).exists()
     assert dvc_store.store(runs, kept) == [kept / run.name] and content(kept) == content(runs)
 
 
 def test_what_is_unfinished_stays(folders):
-    """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does not."""
+    """It goes on as it is, though DVC brought its end; what was left before a first checkpoint does
+    not."""
     runs, kept = folders
     run = a_run(runs, finished=False)
     assert dvc_store.store(runs, kept) == [] and list(kept.iterdir()) == []
@@ -92,11 +117,21 @@ def test_what_is_unfinished_stays(folders):
     with files.single_process(run / "log.txt", wait=False):
         assert dvc_store.restore(kept, runs) == []
     assert dvc_store.restore(kept, runs) == [run]
-    assert content(run) == {name: found for name, found in content(whole).items() if not name.endswith((".part", ".begun"))}
+    assert content(run) == {
+        name: found
+        for name, found in content(whole).items()
+        if not name.endswith((".part", ".begun"))
+    }
 
 
 def a_study(run: Path, name: str) -> Path:
-    study = {"run": run.name, "settings": {}, "code": "c", "environment": {"commit": "abcdef0"}, "columns": {"round": [1]}}
+    study = {
+        "run": run.name,
+        "settings": {},
+        "code": "c",
+        "environment": {"commit": "abcdef0"},
+        "columns": {"round": [1]},
+    }
     records.write(run / f"{name}.json", study)
     return run / f"{name}.json"
 
@@ -113,7 +148,8 @@ def test_studies_that_came_later(folders):
 
 @pytest.mark.parametrize("other", [{"accuracy": 0.6}, {"chip": "another"}], ids=str)
 def test_another_training_of_the_same_run(other, folders, caplog):
-    """On another processor its last bits are others. Nothing is mixed; what is here is stored in the other's place."""
+    """On another processor its last bits are others. Nothing is mixed; what is here is stored in
+    the other's place."""
     runs, kept = folders
     run = a_run(runs)
     dvc_store.store(runs, kept)
@@ -146,7 +182,11 @@ def test_what_is_damaged_goes_nowhere(folders, caplog, name):
     shutil.rmtree(run)
     path = kept / run.name / name
     path.write_text(path.read_text().replace("1", "7"))
-    assert dvc_store.restore(kept, runs) == [] and not run.exists() and f"left out: {path}: " in caplog.text
+    assert (
+        dvc_store.restore(kept, runs) == []
+        and not run.exists()
+        and f"left out: {path}: " in caplog.text
+    )
     a_study(a_run(runs), "tsne-1")
     if name == "tsne-1.json":  # of a run that is the same, what DVC has is asked once more
         shutil.rmtree(kept / run.name)
@@ -161,12 +201,15 @@ def enlarge(path: Path) -> None:
     os.truncate(path, 3 << 30)
 
 
-@pytest.mark.parametrize("values", [{"dataset": 7}, {"status": 7}, {"rounds": "many"}, {"weights": []}], ids=str)
+@pytest.mark.parametrize(
+    "values", [{"dataset": 7}, {"status": 7}, {"rounds": "many"}, {"weights": []}], ids=str
+)
 def test_a_record_of_other_types_goes_nowhere(values, folders, caplog):
     run = a_run(folders[0], **values)
     assert dvc_store.store(*folders) == []
     assert (
-        f"left out: {run / 'record.json'}: {list(values)[-1]}: Input should be a valid " in caplog.text
+        f"left out: {run / 'record.json'}: {list(values)[-1]}: Input should be a valid "
+        in caplog.text
         and "to train the run again" in caplog.text
     )
 
@@ -185,7 +228,10 @@ def test_what_is_no_file_goes_nowhere(name, place, folders, caplog):
         other = kept if shelf == runs else runs
         assert work(runs, kept) == [] and not (other / run.name).exists()
         reasons = {"a large file": f"{3 << 30} bytes, of which at most "}
-        assert f"left out: {path}: {reasons.get(place, 'not a file; ')}" in caplog.text or name == "record.json"
+        assert (
+            f"left out: {path}: {reasons.get(place, 'not a file; ')}" in caplog.text
+            or name == "record.json"
+        )
         twin = a_run(other)
         a_study(twin, "tsne-1")
         assert work(runs, kept) == []
@@ -199,7 +245,10 @@ def test_links_are_not_followed(side, name, folders, tmp_path, caplog):
     """Neither read, nor written or deleted behind, whichever way runs are given."""
     precious = a_run(tmp_path / "precious")
     whole = content(tmp_path / "precious")
-    for shelf, other, work in ((0, 1, dvc_store.store), (1, 0, lambda runs, kept: dvc_store.restore(kept, runs))):
+    for shelf, other, work in (
+        (0, 1, dvc_store.store),
+        (1, 0, lambda runs, kept: dvc_store.restore(kept, runs)),
+    ):
         run, twin = a_run(folders[shelf]), folders[other] / precious.name
         if side == "twin":
             twin.mkdir(parents=True)
@@ -208,7 +257,11 @@ def test_links_are_not_followed(side, name, folders, tmp_path, caplog):
             shutil.rmtree(path)
         path.unlink(missing_ok=True)
         path.symlink_to(precious / name if (precious / name).exists() else precious)
-        assert work(*folders) == [] and f"{path}: a link; " in caplog.text and content(tmp_path / "precious") == whole
+        assert (
+            work(*folders) == []
+            and f"{path}: a link; " in caplog.text
+            and content(tmp_path / "precious") == whole
+        )
         for folder in (run, twin):
             folder.unlink() if folder.is_symlink() else shutil.rmtree(folder, ignore_errors=True)
 
@@ -234,11 +287,19 @@ def test_commands(tmp_path, monkeypatch, capsys):
     shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     run = a_run(Path("results/runs/fedmmd"))
-    assert main.main(["store"]) == 0 and capsys.readouterr().out == f"results/stored/fedmmd/runs/{run.name}\n"
+    assert (
+        main.main(["store"]) == 0
+        and capsys.readouterr().out == f"results/stored/fedmmd/runs/{run.name}\n"
+    )
     shutil.rmtree(run)
     assert main.main(["restore", "--paper", "fedcl"]) == 0 and capsys.readouterr().out == ""
-    assert main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
-    assert main.main(["store", "--paper", "fedmm"]) == 2 and "choose from fedmmd" in capsys.readouterr().err
+    assert (
+        main.main(["restore", "--paper", "fedmmd"]) == 0 and capsys.readouterr().out == f"{run}\n"
+    )
+    assert (
+        main.main(["store", "--paper", "fedmm"]) == 2
+        and "choose from fedmmd" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("command", ["store", "restore"])
@@ -247,5 +308,9 @@ def test_one_process_at_a_time_copies(command, tmp_path, monkeypatch):
     shutil.copytree(ROOT / "workflow/papers", tmp_path / "workflow/papers")
     monkeypatch.chdir(tmp_path)
     held = []
-    monkeypatch.setattr(dvc_store, command, lambda *_: held.append(files.is_locked(Path("results/.stored.lock"))) or [])
+    monkeypatch.setattr(
+        dvc_store,
+        command,
+        lambda *_: held.append(files.is_locked(Path("results/.stored.lock"))) or [],
+    )
     assert main.main([command]) == 0 and all(held) and held

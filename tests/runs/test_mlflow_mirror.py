@@ -1,4 +1,5 @@
-"""The MLflow mirror: what arrives there, that it arrives once, and that a store out of reach harms nothing."""
+"""The MLflow mirror: what arrives there, that it arrives once, and that a store out of reach harms
+nothing."""
 
 import functools
 import logging
@@ -44,31 +45,51 @@ def config(seed: int) -> RunConfig:
     )
 
 
-def finished_run(folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001) -> Run:
-    """A run as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate miss in round 0."""
+def finished_run(
+    folder: Path, seed: int = 0, status: str = "finished", accuracy: float = 0.001
+) -> Run:
+    """A run as the engine leaves it; the accuracy of round r is r times `accuracy`, loss and rate
+    miss in round 0."""
     run = Run(folder, config(seed), f"data{seed}", "c0de")
-    run = replace(run, folder=folder.with_name(f"{folder.name}-{records.run_hash(run.config_record())}"))
-    rows = [[r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""] for r in range(ROUNDS + 1)]
+    run = replace(
+        run, folder=folder.with_name(f"{folder.name}-{records.run_hash(run.config_record())}")
+    )
+    rows = [
+        [r, r * accuracy, 2.5, "", 0.9, 1 / r if r else "", 100 * r, 50 * r, 0.05 if r else ""]
+        for r in range(ROUNDS + 1)
+    ]
     if status != "finished":
         rows[-1][COLUMNS.index("train_loss")] = "inf"
         rows[-1][COLUMNS.index("test_loss")] = "nan"
     text = "\n".join(",".join(map(str, row)) for row in [COLUMNS, *rows]) + "\n"
     if run.is_kept:
         return finish(run, text, status=status, commit="c0ffee0")
-    times = {"timed_rounds": ROUNDS, "seconds": 60.0} | ({"ended": "2026-03-02T12:00:00+00:00"} if seed else {})
-    finish(run, text, status=status, commit="c0ffee0", final={"test_accuracy": 0.15, "test_loss": 2.5}, **times)
+    times = {"timed_rounds": ROUNDS, "seconds": 60.0} | (
+        {"ended": "2026-03-02T12:00:00+00:00"} if seed else {}
+    )
+    finish(
+        run,
+        text,
+        status=status,
+        commit="c0ffee0",
+        final={"test_accuracy": 0.15, "test_loss": 2.5},
+        **times,
+    )
     os.utime(run.summary, (1_700_000_000,) * 2)
     return run
 
 
 class Store:
-    """A database with one mirrored paper: a run that two experiments share, a diverged one and one still going."""
+    """A database with one mirrored paper: a run that two experiments share, a diverged one and one
+    still going."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.uri = f"sqlite:///{folder / 'store' / 'mlflow.db'}"
         self.shared = finished_run(folder / "runs" / "digits-fedmmd-s0-aaaa")
-        self.diverged = finished_run(folder / "runs" / "digits-fedmmd-s1-bbbb", 1, f"diverged at round {ROUNDS}")
+        self.diverged = finished_run(
+            folder / "runs" / "digits-fedmmd-s1-bbbb", 1, f"diverged at round {ROUNDS}"
+        )
         self.going = finished_run(folder / "runs" / "digits-fedmmd-s2-cccc", 2)
         self.going.summary.unlink()
         runs = (self.shared, self.diverged, self.going)
@@ -104,29 +125,46 @@ def test_finished_runs_arrive_once_and_unfinished_ones_not(store):
     before = {path: path.read_bytes() for path in files}
     again = mirror(store.entries, store.uri, "quick")
     assert (again.new, again.present, again.problem) == (0, 2, None)
-    assert {path: path.read_bytes() for path in (store.folder / "store").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in (store.folder / "store").rglob("*") if path.is_file()
+    } == before
 
 
 def test_params_are_the_resolved_config(store):
     params = store.copies()[store.shared.id].data.params
-    expected = {"lr": "0.05", "algorithm.name": "fedmmd", "algorithm.mu": "0.1", "partition.clients": "10"}
-    assert (expected | {"model.arch": "paper", "train_images": "null", "augment": "[]"}).items() <= params.items()
+    expected = {
+        "lr": "0.05",
+        "algorithm.name": "fedmmd",
+        "algorithm.mu": "0.1",
+        "partition.clients": "10",
+    }
+    assert (
+        expected | {"model.arch": "paper", "train_images": "null", "augment": "[]"}
+    ).items() <= params.items()
     assert len(params) == len(RunConfig.model_fields) - 5 + 2 + 3 + 2
 
 
 def test_curves_have_each_value_at_its_round(store):
     assert (ROUNDS + 1) * (len(COLUMNS) - 1) > VALUES_PER_CALL
     metrics = store.copies()[store.shared.id].data.metrics
-    assert set(metrics) == set(COLUMNS) - {"round", "initial_accuracy"}  # a column without a value makes no curve
+    # a column without a value makes no curve
+    assert set(metrics) == set(COLUMNS) - {"round", "initial_accuracy"}
     assert metrics["bytes_down"] == 100 * ROUNDS
     accuracy = store.curve(store.shared, "test_accuracy")
-    assert [(point.step, point.value) for point in accuracy] == [(r, r * 0.001) for r in range(ROUNDS + 1)]
+    assert [(point.step, point.value) for point in accuracy] == [
+        (r, r * 0.001) for r in range(ROUNDS + 1)
+    ]
     loss = store.curve(store.shared, "train_loss")
-    assert [(point.step, point.value) for point in loss] == [(r, 1 / r) for r in range(1, ROUNDS + 1)]
+    assert [(point.step, point.value) for point in loss] == [
+        (r, 1 / r) for r in range(1, ROUNDS + 1)
+    ]
     times = [point.timestamp for point in accuracy]
     assert times == sorted(times)
     for column in ("train_loss", "test_loss"):  # which are not finite at the end: gaps
-        assert [math.isnan(point.value) for point in store.curve(store.diverged, column)[-2:]] == [False, True]
+        assert [math.isnan(point.value) for point in store.curve(store.diverged, column)[-2:]] == [
+            False,
+            True,
+        ]
 
 
 def test_tags_status_and_times_are_those_of_the_training(store):
@@ -136,17 +174,28 @@ def test_tags_status_and_times_are_those_of_the_training(store):
     expected |= {"experiment.quick.fig4": "FedMMD, mu 0.1", "experiment.quick.table2": "FedMMD"}
     expected |= {"scale": "quick", "commit": "c0ffee0", "data": "data0", "code": "c0de"}
     expected |= {"run": store.shared.id, "folder": str(store.shared.folder)}
-    expected |= {"status": "finished", "mlflow.note.content": "finished, test accuracy 15.00 % (scale quick)"}
-    assert expected.items() <= shared.data.tags.items() and shared.info.run_name == "FedMMD, mu 0.1, fig4, seed 0"
-    assert (shared.info.status, shared.info.end_time) == ("FINISHED", 1_700_000_000_000)  # of earlier code its summary's age
+    expected |= {
+        "status": "finished",
+        "mlflow.note.content": "finished, test accuracy 15.00 % (scale quick)",
+    }
+    assert (
+        expected.items() <= shared.data.tags.items()
+        and shared.info.run_name == "FedMMD, mu 0.1, fig4, seed 0"
+    )
+    # of earlier code its summary's age
+    assert (shared.info.status, shared.info.end_time) == ("FINISHED", 1_700_000_000_000)
     assert shared.info.end_time - shared.info.start_time == 60_000
-    assert diverged.info.status == "FAILED" and diverged.data.tags["status"] == f"diverged at round {ROUNDS}"
+    assert (
+        diverged.info.status == "FAILED"
+        and diverged.data.tags["status"] == f"diverged at round {ROUNDS}"
+    )
     assert diverged.info.end_time == datetime(2026, 3, 2, 12, tzinfo=UTC).timestamp() * 1000
 
 
 def test_a_kept_run_is_mirrored_from_what_was_kept(store):
     run = finished_run(store.folder / "results" / "kept" / "shelf" / "digits-fedmmd-s0")
-    local = finished_run(store.folder / "local" / "digits-fedmmd-s0")  # and mirrored before it was kept
+    # and mirrored before it was kept
+    local = finished_run(store.folder / "local" / "digits-fedmmd-s0")
     for entry in (run, local):
         mirror([("shelf", "fig1", "FedMMD", entry)], store.uri, "quick")
     assert list(store.copies("shelf")) == [run.id]
@@ -159,7 +208,9 @@ def test_an_interrupted_copy_is_replaced(store, monkeypatch):
     run = finished_run(store.folder / "interrupted" / "digits-fedmmd-s0-dddd")
     entries = [("interrupted", "fig1", "FedMMD", run)]
     with monkeypatch.context() as patch:
-        patch.setattr(MlflowClient, "log_batch", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        patch.setattr(
+            MlflowClient, "log_batch", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        )
         broken = mirror(entries, store.uri, "quick")
     assert broken.new == 0 and "disk full" in broken.problem
     left = store.copies("interrupted")[run.id]
@@ -180,7 +231,10 @@ def test_an_interrupt_ends_the_copying(store, monkeypatch):
         raise MlflowException("rolled back") from KeyboardInterrupt()
 
     monkeypatch.setattr(MlflowClient, "create_run", interrupted)
-    runs = [finished_run(store.folder / "stopped" / f"digits-fedmmd-s{seed}-dddd", seed) for seed in range(2)]
+    runs = [
+        finished_run(store.folder / "stopped" / f"digits-fedmmd-s{seed}-dddd", seed)
+        for seed in range(2)
+    ]
     with pytest.raises(KeyboardInterrupt):
         mirror([("stopped", "fig1", "FedMMD", run) for run in runs], store.uri, "quick")
     assert len(calls) == 1
@@ -192,7 +246,9 @@ def test_one_process_at_a_time_writes_a_database(store, monkeypatch):
     run, seen = finished_run(store.folder / "alone" / "digits-fedmmd-s0-dddd"), []
     database = Path(store.uri.removeprefix("sqlite:///"))
     monkeypatch.setattr(
-        MlflowClient, "log_batch", lambda *_: seen.append(is_locked(database.with_name(f".{database.name}.lock")))
+        MlflowClient,
+        "log_batch",
+        lambda *_: seen.append(is_locked(database.with_name(f".{database.name}.lock"))),
     )
     assert mirror([("alone", "fig1", "FedMMD", run)], store.uri, "quick").new == 1
     assert seen and all(seen) and not is_locked(database.with_name(f".{database.name}.lock"))
@@ -203,7 +259,9 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     mirror([("moved", "fig1", "FedMMD", run)], store.uri, "quick")
     first = store.copies("moved")[run.id]
     store.client.delete_experiment(first.info.experiment_id)
-    result = mirror([("moved", name, "FedMMD", run) for name in ("fig1", "fig2")], store.uri, "small")
+    result = mirror(
+        [("moved", name, "FedMMD", run) for name in ("fig1", "fig2")], store.uri, "small"
+    )
     assert (result.new, result.present, result.problem) == (0, 1, None)
     tags = store.copies("moved")[run.id].data.tags
     also = {f"experiment.small.{name}": "FedMMD" for name in ("fig1", "fig2")}
@@ -211,9 +269,13 @@ def test_tags_follow_the_experiments_and_a_deleted_experiment_comes_back(store):
     other = finished_run(store.folder / "moved" / "digits-fedmmd-s1-eeee", 1)  # of today's settings
     mirror([("moved", "fig1", "FedMMD", other)], store.uri, "small")
     left = {
-        name: {key for key in copy.data.tags if key.startswith("experiment.")} for name, copy in store.copies("moved").items()
+        name: {key for key in copy.data.tags if key.startswith("experiment.")}
+        for name, copy in store.copies("moved").items()
     }
-    assert left == {run.id: {"experiment.quick.fig1", "experiment.small.fig2"}, other.id: {"experiment.small.fig1"}}
+    assert left == {
+        run.id: {"experiment.quick.fig1", "experiment.small.fig2"},
+        other.id: {"experiment.small.fig1"},
+    }
 
 
 def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store):
@@ -228,15 +290,27 @@ def test_a_folder_that_does_not_read_is_reported_and_the_others_arrive(store):
 
 def test_options_in_the_address_of_a_database_are_not_of_its_name(store, tmp_path):
     """What comes behind a question mark is SQLAlchemy's."""
-    entries, uri = [("fedmmd", "fig4", "FedMMD", store.shared)], f"sqlite:///{tmp_path}/x.db?timeout=60"
+    entries, uri = (
+        [("fedmmd", "fig4", "FedMMD", store.shared)],
+        f"sqlite:///{tmp_path}/x.db?timeout=60",
+    )
     assert mirror(entries, uri, "quick").new == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [".x.db.lock", "x.db"]
 
 
 @pytest.mark.parametrize(
-    "uri", ["sqlite:///:memory:", "sqlite://", "sqlite:///", "sqlite:///file:x.db?uri=true", "sqlite:x.db"]
+    "uri",
+    [
+        "sqlite:///:memory:",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///file:x.db?uri=true",
+        "sqlite:x.db",
+    ],
 )
-def test_a_database_that_is_no_file_is_reported_and_leaves_nothing(store, tmp_path, monkeypatch, uri):
+def test_a_database_that_is_no_file_is_reported_and_leaves_nothing(
+    store, tmp_path, monkeypatch, uri
+):
     monkeypatch.chdir(tmp_path)
     result = mirror(store.entries, uri, "quick")
     assert result.new == 0 and "names no database file; expected sqlite:///<path>" in result.problem
@@ -256,7 +330,9 @@ def server(tmp_path) -> Iterator[str]:
     """The address of MLflow's server, which answers in a thread of this process."""
     from mlflow.server import app, handlers
 
-    handlers.initialize_backend_stores(f"sqlite:///{tmp_path}/server.db", default_artifact_root=str(tmp_path / "files"))
+    handlers.initialize_backend_stores(
+        f"sqlite:///{tmp_path}/server.db", default_artifact_root=str(tmp_path / "files")
+    )
     running = serving.make_server("127.0.0.1", 0, app, threaded=True)
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
@@ -273,12 +349,23 @@ def test_a_server_gets_the_same_as_a_database(store, server):
     assert (outcome.new, outcome.problem) == (2, None)
     assert mirror(store.entries, server, "quick").present == 2
     client = MlflowClient(tracking_uri=server)
-    copies = {run.data.tags["run"]: run for run in client.search_runs([client.get_experiment_by_name("fedmmd").experiment_id])}
+    copies = {
+        run.data.tags["run"]: run
+        for run in client.search_runs([client.get_experiment_by_name("fedmmd").experiment_id])
+    }
     for name, copy in store.copies().items():
-        assert copies[name].data.params == copy.data.params and copies[name].data.tags.items() >= copy.data.tags.items()
-        assert (copies[name].info.status, copies[name].info.end_time) == (copy.info.status, copy.info.end_time)
+        assert (
+            copies[name].data.params == copy.data.params
+            and copies[name].data.tags.items() >= copy.data.tags.items()
+        )
+        assert (copies[name].info.status, copies[name].info.end_time) == (
+            copy.info.status,
+            copy.info.end_time,
+        )
     points = client.get_metric_history(copies[store.shared.id].info.run_id, "test_accuracy")
-    assert [(point.step, point.value) for point in points] == [(r, r * 0.001) for r in range(ROUNDS + 1)]
+    assert [(point.step, point.value) for point in points] == [
+        (r, r * 0.001) for r in range(ROUNDS + 1)
+    ]
 
 
 def test_a_run_is_copied_in_three_calls(store, tmp_path, monkeypatch):
@@ -286,29 +373,47 @@ def test_a_run_is_copied_in_three_calls(store, tmp_path, monkeypatch):
     from mlflow import MlflowClient
 
     calls: list[str] = []
-    for name in ("create_run", "log_batch", "set_terminated", "set_tag", "delete_tag", "log_artifact"):
+    for name in (
+        "create_run",
+        "log_batch",
+        "set_terminated",
+        "set_tag",
+        "delete_tag",
+        "log_artifact",
+    ):
 
         def counted(*given, real, called=name, **more):
             calls.append(called)
             return real(*given, **more)
 
-        monkeypatch.setattr(MlflowClient, name, functools.partialmethod(counted, real=getattr(MlflowClient, name)))
+        monkeypatch.setattr(
+            MlflowClient, name, functools.partialmethod(counted, real=getattr(MlflowClient, name))
+        )
     uri, entries = f"sqlite:///{tmp_path}/calls.db", [("fedmmd", "fig4", "FedMMD", store.shared)]
     mirror(entries, uri, "quick")
-    assert calls == ["create_run", "log_batch", "log_batch", "set_terminated"]  # of 1,208 points and 40 settings
+    # of 1,208 points and 40 settings
+    assert calls == ["create_run", "log_batch", "log_batch", "set_terminated"]
     calls.clear()
     mirror(entries, uri, "quick")
     assert calls == []
 
 
 def test_nothing_to_mirror_opens_no_store(store, tmp_path):
-    result = mirror([("fedmmd", "fig4", "FedMMD", store.going)], f"sqlite:///{tmp_path / 'none.db'}", "quick")
+    result = mirror(
+        [("fedmmd", "fig4", "FedMMD", store.going)], f"sqlite:///{tmp_path / 'none.db'}", "quick"
+    )
     assert (result.new, result.present, result.problem) == (0, 0, None)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    "uri", ["http://name:secret@127.0.0.1:9", "sqlite:////proc/none/mlflow.db", "sqlite:////proc/mlflow.db", "nonsense://here"]
+    "uri",
+    [
+        "http://name:secret@127.0.0.1:9",
+        "sqlite:////proc/none/mlflow.db",
+        "sqlite:////proc/mlflow.db",
+        "nonsense://here",
+    ],
 )
 def test_a_store_out_of_reach_is_reported_soon_and_raises_nothing(store, caplog, uri):
     began = time.monotonic()

@@ -1,7 +1,8 @@
 """The files of the checkout that git has or would take, in a folder of their own.
 
-Tests read this copy: what a user's commands made in the checkout (data, runs, pages, databases) is not in it, and nothing is
-written to the checkout. Where there is no git, tests read the folder itself.
+Tests read this copy: what a user's commands made in the checkout (data, runs, pages, databases) is
+not in it, and nothing is written to the checkout. Where there is no git, tests read the folder
+itself.
 """
 
 import shutil
@@ -19,7 +20,16 @@ def copy(folder: Path) -> Path:
 
     Raises OSError or CalledProcessError where there is no git.
     """
-    command = ["git", "-C", str(HERE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    command = [
+        "git",
+        "-C",
+        str(HERE),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in listed:
         if (HERE / name).is_file():

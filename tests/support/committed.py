@@ -25,18 +25,28 @@ def has_history() -> bool:
 
 def kept_commits() -> set[str]:
     """The commits of all kept runs and studies."""
-    runs = [run for path in (ROOT / "results/kept").glob("*.jsonl") for run in records.load_kept(path).values()]
+    runs = [
+        run
+        for path in (ROOT / "results/kept").glob("*.jsonl")
+        for run in records.load_kept(path).values()
+    ]
     return {one["environment"]["commit"] for run in runs for one in (run, *run["studies"].values())}
 
 
-needs_history = pytest.mark.skipif(not has_history(), reason="a shallow clone, or no git: registration is unknown here")
+needs_history = pytest.mark.skipif(
+    not has_history(), reason="a shallow clone, or no git: registration is unknown here"
+)
 
 
 def reports(scale: str, paths: Paths) -> Reports:
     """Of a scale, from the repository's top folder."""
     params = read_params(overrides={"scale": scale, "report_only": True})
     planned = plan.plan_experiments(params, paths)
-    papers = {paper: own for paper, own in spec.read_papers(params).items() if paper in params.default_papers}
+    papers = {
+        paper: own
+        for paper, own in spec.read_papers(params).items()
+        if paper in params.default_papers
+    }
     return Reports(params, papers, planned, {})
 
 

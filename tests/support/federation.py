@@ -26,7 +26,18 @@ from fedrepro.training.run import Limits
 
 ALGORITHMS = registry.names("algorithms")
 # of all kinds of state on clients and server; every method is stopped and continued in test_run.py
-STATEFUL = ("fedavg", "fedbn", "fedcl", "fedcurv", "feddyn", "fedfusion", "fedma", "moon", "psi_net", "scaffold")
+STATEFUL = (
+    "fedavg",
+    "fedbn",
+    "fedcl",
+    "fedcurv",
+    "feddyn",
+    "fedfusion",
+    "fedma",
+    "moon",
+    "psi_net",
+    "scaffold",
+)
 LIMITS = Limits()
 RECORDINGS: dict[str, dict] = defaultdict(dict)
 PLAIN = {
@@ -46,10 +57,13 @@ PLAIN = {
 
 
 def config(**changes) -> RunConfig:
-    """A resolved run: `PLAIN` with changes laid over it, and over these batch normalisation, if the method asks for it."""
+    """A resolved run: `PLAIN` with changes laid over it, and over these batch normalisation, if the
+    method asks for it."""
     plain = merge(PLAIN, changes)
     normalised = merge(plain, {"model": {"norm": "batch"}})
-    return resolve(parse(RunConfig, normalised if not _fits(plain) and _fits(normalised) else plain, "test"))
+    return resolve(
+        parse(RunConfig, normalised if not _fits(plain) and _fits(normalised) else plain, "test")
+    )
 
 
 def _fits(settings: dict) -> bool:
@@ -71,8 +85,11 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=rng.generator(seed, "normal"))
 
 
-def images(train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12, 12), classes: int = 10) -> Dataset:
-    """Images that can be learned: one random picture per class, noise over it; the labels come in turn."""
+def images(
+    train: int = 80, test: int = 40, shape: tuple[int, int, int] = (1, 12, 12), classes: int = 10
+) -> Dataset:
+    """Images that can be learned: one random picture per class, noise over it; the labels come in
+    turn."""
     pictures = 192 * torch.randint(0, 2, (classes, *shape), generator=rng.generator(0, "pictures"))
     parts = []
     for name, count in (("train", train), ("test", test)):
@@ -95,13 +112,28 @@ def federation(
     recordings: dict | None = None,
     cores: int = 1,
 ) -> Federation:
-    """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless `recordings` are given."""
+    """Steps are recorded once for all tests of a process, as they are for all runs of a job, unless
+    `recordings` are given."""
     dataset = dataset or images()
-    recordings = RECORDINGS[config.model_dump_json(include=STEP_CACHE_FIELDS)] if recordings is None else recordings
-    return Federation(config, dataset, partition(config, dataset), torch.device("cpu"), executor, recordings, cores)
+    recordings = (
+        RECORDINGS[config.model_dump_json(include=STEP_CACHE_FIELDS)]
+        if recordings is None
+        else recordings
+    )
+    return Federation(
+        config,
+        dataset,
+        partition(config, dataset),
+        torch.device("cpu"),
+        executor,
+        recordings,
+        cores,
+    )
 
 
-def train_part(federation: Federation, client: int, round: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+def train_part(
+    federation: Federation, client: int, round: int = 1
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The client's training images as its network sees them, and labels; without augmentation."""
     index = federation.data.train_index(client, round)
     return federation.data.images(index, client, None), federation.data.train_y[index]
@@ -110,10 +142,14 @@ def train_part(federation: Federation, client: int, round: int = 1) -> tuple[tor
 def receive(federation: Federation, state: State) -> dict[str, torch.Tensor]:
     """What every participant of the round after `state` receives."""
     algorithm, server = federation.algorithm, federation.server_view(state)
-    return algorithm.broadcast(state.weights, replace(server, state=algorithm.server_prepare(state.weights, server)))
+    return algorithm.broadcast(
+        state.weights, replace(server, state=algorithm.server_prepare(state.weights, server))
+    )
 
 
-def local(federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1) -> list[tuple[dict, torch.Tensor]]:
+def local(
+    federation: Federation, received: dict, clients, round: int = 1, lr: float = 0.1
+) -> list[tuple[dict, torch.Tensor]]:
     """Weights and mean loss of these clients after their local training in a round."""
     work = RoundExecution(federation, State(round - 1, {}, {}), {})
     task = work.create_task(received, lr=lr)
@@ -122,10 +158,16 @@ def local(federation: Federation, received: dict, clients, round: int = 1, lr: f
     return [(weights, loss) for weights, loss, _ in results]
 
 
-def scores(federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
+def scores(
+    federation: Federation, weights: dict, x: torch.Tensor, y: torch.Tensor
+) -> tuple[float, float]:
     """Accuracy and loss of weights on labelled images."""
     names = ("test_accuracy", "test_loss")
-    return tuple(evaluate(federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y).values())
+    return tuple(
+        evaluate(
+            federation.algorithm, {name: MEASURES[name] for name in names}, weights, x, y
+        ).values()
+    )
 
 
 def advance(federation: Federation, rounds: int | None = None) -> tuple[State, list[Row]]:
@@ -161,7 +203,12 @@ def train(folder: Path, settings: RunConfig, limits: Limits | None = None) -> bo
     return train_run(a_run(folder, settings), limits=limits or Limits())
 
 
-def train_run(begun: Run, executor: str = "auto", snapshots: frozenset[int] = frozenset(), limits: Limits = LIMITS) -> bool:
+def train_run(
+    begun: Run,
+    executor: str = "auto",
+    snapshots: frozenset[int] = frozenset(),
+    limits: Limits = LIMITS,
+) -> bool:
     """Train a run on made images, by the steps that other tests of the process recorded."""
     dataset, recordings = images(), RECORDINGS[begun.step_cache_key]
     given = begun, dataset, partition(begun.config, dataset), torch.device("cpu"), limits

@@ -36,7 +36,11 @@ def damage(data: bytes) -> bytes:
 
 
 def idx_bytes(array: np.ndarray) -> bytes:
-    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(np.uint8).tobytes()
+    return (
+        bytes((0, 0, 8, array.ndim))
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.astype(np.uint8).tobytes()
+    )
 
 
 def mnist_files(train: int = 20, test: int = 10, labels: int = 10) -> dict[str, bytes]:
@@ -62,7 +66,9 @@ def cifar_batch(count: int, key: bytes = b"labels", classes: int = 10) -> dict:
 
 def cifar10_files(protocol: int = 4) -> dict[str, bytes]:
     """The batches by their paths in the archive."""
-    return {path: pickle.dumps(cifar_batch(4 + k), protocol) for k, path in enumerate(CIFAR10_PATHS)}
+    return {
+        path: pickle.dumps(cifar_batch(4 + k), protocol) for k, path in enumerate(CIFAR10_PATHS)
+    }
 
 
 def change_source(monkeypatch, name: str, **changes: Any) -> None:
@@ -83,12 +89,18 @@ def tar_gz(path: Path, files: dict[str, bytes], links: dict[str, str] | None = N
 
 
 def declare(mirror: Path, name: str = "mnist") -> str:
-    """Have a mirror's folder declare what its files of a data set decode to. Return the checksum."""
+    """Have a mirror's folder declare what its files of a data set decode to. Return the
+    checksum."""
     with tempfile.TemporaryDirectory() as folder:
         fetched = datasets.fetch(name, Path(folder), str(mirror))
         arrays = datasets.SOURCES[name].read(fetched, registry.parse_options("datasets", name))
-    pixels = _prepared.pixels_digest(tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays))
+    pixels = _prepared.pixels_digest(
+        tuple(array if array.ndim == 4 else array.astype(np.int64) for array in arrays)
+    )
     path = mirror / "release.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps(known | {datasets.key(name): {"release": "mirror", "pixels": pixels}}), encoding="utf-8")
+    path.write_text(
+        json.dumps(known | {datasets.key(name): {"release": "mirror", "pixels": pixels}}),
+        encoding="utf-8",
+    )
     return pixels

@@ -1,13 +1,24 @@
-"""A paper's file with figures of many kinds, also of those that no paper in the catalogue uses yet."""
+"""A paper's file with figures of many kinds, also of those that no paper in the catalogue uses
+yet."""
 
 BETAS = {"FedMAX 0.1": 0.1, "FedMAX 1": 1, "FedMAX 10": 10, "FedMAX 100": 100}
 CURVES = {"kind": "curves", "experiment": "first"}
 FINAL = {"kind": "value", "last": 5}
 FIGURES = {
     "alone": {"title": "One panel", **CURVES, "name": "α = 1"},
-    "other": {"title": "Another measure", "experiment": "first", "measure": "test_loss", "target": {"paper": 0.5}},
+    "other": {
+        "title": "Another measure",
+        "experiment": "first",
+        "measure": "test_loss",
+        "target": {"paper": 0.5},
+    },
     "trained": {"title": "Over local epochs", **CURVES, "over": "epochs"},
-    "leads": {"title": "Above FedAvg", "kind": "curves", "experiment": "first", "baseline": "FedAvg"},
+    "leads": {
+        "title": "Above FedAvg",
+        "kind": "curves",
+        "experiment": "first",
+        "baseline": "FedAvg",
+    },
     "absent": {"title": "Not run", "experiment": "second"},
     "grid": {
         "title": "A grid",
@@ -26,10 +37,19 @@ FIGURES = {
     "heights": {
         "title": "Rounds to the target",
         "kind": "bars",
-        "panels": [{"experiment": "first", "name": "MNIST"}, {"experiment": "third", "name": "CIFAR-10"}, "second"],
+        "panels": [
+            {"experiment": "first", "name": "MNIST"},
+            {"experiment": "third", "name": "CIFAR-10"},
+            "second",
+        ],
         "quantity": {"kind": "rounds_to", "smooth": 1},
     },
-    "order": {"title": "Mean ranks", "kind": "ranks", "panels": ["first", "third", "second"], "last": 5},
+    "order": {
+        "title": "Mean ranks",
+        "kind": "ranks",
+        "panels": ["first", "third", "second"],
+        "last": 5,
+    },
     "trials": {"title": "Scores of trials", "kind": "tuning", "panels": ["third", "second"]},
     "points": {
         "title": "Features",

@@ -10,7 +10,9 @@ GREY, COLOUR = (1, 28, 28), (3, 32, 32)
 
 
 def build(name, shape, classes=10, seed=0, **options):
-    return models.build(Choice(name=name, **options), shape, classes, rng.generator(seed, "weights"))
+    return models.build(
+        Choice(name=name, **options), shape, classes, rng.generator(seed, "weights")
+    )
 
 
 def assembled(blocks, shape=(2, 8, 8), init="pytorch"):
@@ -26,4 +28,9 @@ def classifying(name, options, net):
 def fits(name, options, blocks):
     """Whether the named method takes a network of these blocks."""
     choice = Choice(name=name, **options)
-    return registry.find("algorithms", name).incompatibility(registry.parse_options("algorithms", choice), blocks) is None
+    return (
+        registry.find("algorithms", name).incompatibility(
+            registry.parse_options("algorithms", choice), blocks
+        )
+        is None
+    )

@@ -16,7 +16,10 @@ PAPER = {
         "first": {"target": {"paper": 0.9, "quick": 0.9}, "reported": {"FedAvg": "c:FedAvg"}},
         "second": {"target": {"paper": 0.9}},
     },
-    "figures": {"one": {"title": "One", "experiment": "first"}, "two": {"title": "Two", "experiment": "second"}},
+    "figures": {
+        "one": {"title": "One", "experiment": "first"},
+        "two": {"title": "Two", "experiment": "second"},
+    },
     "tables": {
         "rounds": {
             "title": "Rounds",
@@ -32,7 +35,12 @@ PAPER = {
             "text": "FedMMD saves 50 % <of all>",
             "source": "Table 1",
             "experiment": "first",
-            "quantity": {"kind": "rounds_to", "series": "FedMMD", "baseline": "FedAvg", "target": 0.9},
+            "quantity": {
+                "kind": "rounds_to",
+                "series": "FedMMD",
+                "baseline": "FedAvg",
+                "target": 0.9,
+            },
             "reported": 0.5,
             "tolerance": 0.1,
             "because": "a reason",
@@ -59,4 +67,7 @@ def read(folder: Path, values: dict, curves: str = CURVES) -> Paper:
     series = {"series": dict.fromkeys(SERIES, {})}
     scale = {"seeds": [0], "compare": "full", "note": "n"}
     scales = {"scale": "paper", "scales": dict.fromkeys(("paper", "small", "quick"), scale)}
-    return paper.read_paper("p", settings.params(scales | {"papers": {"p": {"first": series, "second": series}}}, folder))
+    return paper.read_paper(
+        "p",
+        settings.params(scales | {"papers": {"p": {"first": series, "second": series}}}, folder),
+    )

@@ -7,12 +7,20 @@ from support.files import damage
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or answers from the start (False); the
-    next `drops` answers break off, the next `busy` are of this `status`. `answers`: path -> what makes pieces to send."""
+    """Serves `files` (path -> bytes) with ranges, unless it ignores them (None) or answers from the
+    start (False); the next `drops` answers break off, the next `busy` are of this `status`.
+    `answers`: path -> what makes pieces to send."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.drops, self.busy, self.status, self.log, self.ranges = {}, 0, 0, 503, [], True
+        self.files, self.drops, self.busy, self.status, self.log, self.ranges = (
+            {},
+            0,
+            0,
+            503,
+            [],
+            True,
+        )
         self.answers = {}
         self.url = f"http://127.0.0.1:{self.server_port}"
 

@@ -38,21 +38,32 @@ def write(folder: Path, changes: dict, name: str = "params.yaml") -> Path:
     """The files of SETTINGS with some changes; a series that is changed to None goes."""
     values = merge(SETTINGS, changes)
     experiment = values["papers"]["p"]["fig"]
-    experiment["series"] = {label: choice for label, choice in experiment["series"].items() if choice is not None}
+    experiment["series"] = {
+        label: choice for label, choice in experiment["series"].items() if choice is not None
+    }
     return place(folder, values, name)
 
 
 def place(folder: Path, values: dict, name: str = "params.yaml") -> Path:
-    """Write params.yaml and the papers' experiments and scales. `values` has all in one: `papers` their experiments, a scale
-    what it changes of them under `experiments`. One that says nothing of a paper runs all of it."""
+    """Write params.yaml and the papers' experiments and scales. `values` has all in one: `papers`
+    their experiments, a scale what it changes of them under `experiments`. One that says nothing of
+    a paper runs all of it."""
     papers, scales = values.get("papers", {}), values.get("scales", {})
     own = {scale: given.get("experiments", {}) for scale, given in scales.items()}
     for paper, experiments in papers.items():
-        everything = {} if isinstance(experiments, str) else dict.fromkeys(flatten(experiments, paper))
-        listed = {scale: given.get(paper, {} if scales[scale].get("like") else everything) for scale, given in own.items()}
+        everything = (
+            {} if isinstance(experiments, str) else dict.fromkeys(flatten(experiments, paper))
+        )
+        listed = {
+            scale: given.get(paper, {} if scales[scale].get("like") else everything)
+            for scale, given in own.items()
+        }
         save(folder / PAPERS / paper / "experiments.yaml", experiments)
         save(folder / PAPERS / paper / "scales.yaml", listed)
-    whole = {scale: {key: value for key, value in given.items() if key != "experiments"} for scale, given in scales.items()}
+    whole = {
+        scale: {key: value for key, value in given.items() if key != "experiments"}
+        for scale, given in scales.items()
+    }
     save(folder / name, values | {"papers": list(papers), "scales": whole})
     return folder / name
 

@@ -1,4 +1,5 @@
-"""A command on a terminal of its own: the pseudo-terminal has a size, and its signals reach the command as a user's do."""
+"""A command on a terminal of its own: the pseudo-terminal has a size, and its signals reach the
+command as a user's do."""
 
 import fcntl
 import os
@@ -21,10 +22,14 @@ def opened(columns: int) -> tuple[int, int]:
 
 
 class OnTerminal:
-    def __init__(self, columns: int, *command: str, cwd: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, columns: int, *command: str, cwd: Path, env: dict[str, str] | None = None
+    ) -> None:
         self.ours, other = opened(columns)
         self.shown = ""
-        self.process = subprocess.Popen(command, cwd=cwd, env=env, preexec_fn=lambda: os.login_tty(other))
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=env, preexec_fn=lambda: os.login_tty(other)
+        )
         os.close(other)
 
     def read(self, until: str | None = None, seconds: float = 300) -> str:

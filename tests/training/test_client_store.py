@@ -8,13 +8,17 @@ from fedrepro.training.round import run_round
 from fedrepro.training.run import Limits
 from support.federation import advance, assert_same, config, federation, train
 
-METHODS = {"feddyn": {"momentum": 0.9, "keep_momentum": True}, "fedper": {"model": {"norm": "batch"}}}
+METHODS = {
+    "feddyn": {"momentum": 0.9, "keep_momentum": True},
+    "fedper": {"model": {"norm": "batch"}},
+}
 
 
 @pytest.mark.parametrize("in_memory", [0, 2])
 @pytest.mark.parametrize(("name", "executor"), [("feddyn", "sequential"), ("fedper", "stacked")])
 def test_states_in_files_change_no_bit(name, executor, in_memory, tmp_path, monkeypatch):
-    """Of a round, and of one that is continued from a checkpoint; a file goes with the state that it belongs to."""
+    """Of a round, and of one that is continued from a checkpoint; a file goes with the state that
+    it belongs to."""
     settings = config(algorithm={"name": name}, rounds=4, precision="float32", **METHODS[name])
     wanted, rows = advance(federation(settings, executor=executor))
     limit = in_memory * wanted.clients[0].bytes + 1
@@ -43,6 +47,8 @@ def test_states_in_files_change_no_bit(name, executor, in_memory, tmp_path, monk
 def test_a_run_leaves_no_states_of_clients_and_removes_those_of_a_killed_one(tmp_path, monkeypatch):
     monkeypatch.setattr(states, "CLIENT_BYTES", 1)
     (tmp_path / "run" / "clients-killed").mkdir(parents=True)
-    assert train(tmp_path / "run", config(algorithm={"name": "scaffold"}), Limits(checkpoint_seconds=0))
+    assert train(
+        tmp_path / "run", config(algorithm={"name": "scaffold"}), Limits(checkpoint_seconds=0)
+    )
     assert not [path.name for path in (tmp_path / "run").iterdir() if "clients" in path.name]
     assert not checkpoint.load(tmp_path / "run" / "model.safetensors", "run")[0].clients

@@ -1,4 +1,5 @@
-"""The calls of torch's host code for CUDA in our training, on a pretended device (pretended_cuda/__init__.py)."""
+"""The calls of torch's host code for CUDA in our training, on a pretended device
+(pretended_cuda/__init__.py)."""
 
 import json
 import subprocess
@@ -24,7 +25,12 @@ def library(tmp_path_factory) -> Path:
 
 def answered(library: Path, *words: str, **more: str) -> dict:
     """What a Python process to which the device is there printed, as JSON."""
-    given = {"env": pretended_cuda.environment(library, **more), "capture_output": True, "text": True, "timeout": 600}
+    given = {
+        "env": pretended_cuda.environment(library, **more),
+        "capture_output": True,
+        "text": True,
+        "timeout": 600,
+    }
     done = subprocess.run([sys.executable, "-W", "ignore", *words], **given)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -42,7 +48,8 @@ def test_every_method_and_every_model_is_tried(rounds):
 
 
 def test_nobody_waits_and_captures_hold_what_they_may(rounds):
-    """No wait for the device in a local training, no synchronising call of torch, nothing in a capture that CUDA forbids."""
+    """No wait for the device in a local training, no synchronising call of torch, nothing in a
+    capture that CUDA forbids."""
     assert {name: case["wrong"] for name, case in rounds.items() if case["wrong"]} == {}
 
 
@@ -50,7 +57,11 @@ def test_a_graph_is_one_launch_beside_its_copies(rounds):
     """In and out of where it was captured, and the optimiser: at most 8, whatever the method."""
     captured = {name: case for name, case in rounds.items() if name.endswith("+graph")}
     assert captured and all(case["nodes"] > 0 for case in captured.values())
-    assert {name: case["step"] for name, case in captured.items() if name in METHODS and case["step"] > 8} == {}
+    assert {
+        name: case["step"]
+        for name, case in captured.items()
+        if name in METHODS and case["step"] > 8
+    } == {}
 
 
 TAKEN = """
@@ -62,7 +73,8 @@ import torch
 from pretended_cuda.device import library
 
 contexts = lambda: [number for number in range(3) if library.pretended_context(number)]
-planned = [devices.planned_device("auto").type, provenance.hardware(torch.device("cuda")), contexts()]
+hardware = provenance.hardware(torch.device("cuda"))
+planned = [devices.planned_device("auto").type, hardware, contexts()]
 other = next(devices.lock_files(Gpus()))[1].open("w")
 fcntl.flock(other, fcntl.LOCK_EX)
 devices.acquire_device("cuda")
@@ -72,7 +84,8 @@ json.dump([planned, contexts()], sys.stdout)
 
 
 def test_a_plan_opens_no_context_and_a_job_one(library, tmp_path):
-    """Of three GPUs the first has its job: a context, which takes memory, is on the second alone."""
+    """Of three GPUs the first has its job: a context, which takes memory, is on the second
+    alone."""
     planned, used = answered(library, "-c", TAKEN, PRETENDED_DEVICES="3", TMPDIR=str(tmp_path))
     assert planned == ["cuda", "Pretended GPU", []] and used == [1]
 
@@ -87,7 +100,8 @@ from fedrepro.training import run as engine
 from fedrepro.core.errors import UserError
 from pretended_cuda.device import library
 
-settings = {"model": {"name": "pfl_cnn"}, "precision": "float32", "batch_size": 100, "local_epochs": 1, "rounds": 1}
+settings = {"model": {"name": "pfl_cnn"}, "precision": "float32", "batch_size": 100}
+settings |= {"local_epochs": 1, "rounds": 1}
 settings |= {"partition": {"name": "iid", "clients": 50}, "clients_per_round": 50, "proxy": None}
 given, dataset = config(**settings), images(train=5000, shape=(3, 32, 32))
 placed = partition(given, dataset), devices.pick_device("cuda"), engine.Limits(), "stacked"
@@ -106,9 +120,12 @@ json.dump([train(2 * 2**30), library.pretended_peak(), train(2**28)], sys.stdout
 
 
 def test_a_stack_keeps_within_its_memory(library):
-    """50 clients with batches of 100 on pfl-research's CNN, as one stack 4.6 GiB; where memory is full all the same, one
-    message says what to do."""
+    """50 clients with batches of 100 on pfl-research's CNN, as one stack 4.6 GiB; where memory is
+    full all the same, one message says what to do."""
     nothing, peak, message = answered(library, "-c", FULL)
     assert nothing is None and 2**28 < peak < 2 * 2**30
-    words = "memory is full on cuda, with executor stacked, 50 clients a round and batches of 100: choose executor: sequential"
+    words = (
+        "memory is full on cuda, with executor stacked, 50 clients a round and batches of "
+        "100: choose executor: sequential"
+    )
     assert message.startswith(words)

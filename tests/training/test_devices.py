@@ -24,14 +24,17 @@ def machine(tmp_path, monkeypatch):
 
     monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(devices, "pick_device", torch.device)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=f"gpu-{number}"))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid=f"gpu-{number}")
+    )
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     monkeypatch.setattr(devices, "held_locks", [])
     return with_gpus
 
 
 def jobs(monkeypatch, many: int, gpus: Gpus) -> list:
-    """So many processes take a device, as far as a lock can tell: each holds its own. They are returned."""
+    """So many processes take a device, as far as a lock can tell: each holds its own. They are
+    returned."""
     found = []
     for _ in range(many):
         monkeypatch.setattr(devices, "held_locks", [])
@@ -41,7 +44,9 @@ def jobs(monkeypatch, many: int, gpus: Gpus) -> list:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "order"), [(Gpus(), [0, 1, 2]), (Gpus((2, 0)), [2, 0]), (Gpus((0, 1), jobs=2), [0, 1, 0, 1])], ids=str
+    ("gpus", "order"),
+    [(Gpus(), [0, 1, 2]), (Gpus((2, 0)), [2, 0]), (Gpus((0, 1), jobs=2), [0, 1, 0, 1])],
+    ids=str,
 )
 def test_each_job_takes_the_emptiest_gpu_that_it_may(machine, monkeypatch, caplog, gpus, order):
     chosen = machine(3)
@@ -73,13 +78,23 @@ def test_missing_gpus(machine, there, message):
 
 
 def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
-    """`auto` means what is there; `cuda` may be elsewhere, as on a cluster whose login node has no GPU."""
+    """`auto` means what is there; `cuda` may be elsewhere, as on a cluster whose login node has no
+    GPU."""
     machine(0)
-    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == ["cpu", "cpu", "cuda"]
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # by a driver that is too old to be used
+    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == [
+        "cpu",
+        "cpu",
+        "cuda",
+    ]
+    # by a driver that is too old to be used
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert devices.planned_device("auto").type == "cpu" and devices.gpu_indices() == []
     chosen = machine(1)
-    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+    assert [devices.planned_device(name).type for name in ("auto", "cpu", "cuda")] == [
+        "cuda",
+        "cpu",
+        "cuda",
+    ]
     machine(0)
     monkeypatch.chdir(tmp_path)
     write(tmp_path, {"device": "cuda"})
@@ -87,11 +102,18 @@ def test_a_plan_takes_no_device(machine, monkeypatch, tmp_path, capsys):
     assert not chosen and not devices.held_locks
 
 
-@pytest.mark.parametrize(("there", "gpus", "name", "jobs"), [
-    (0, Gpus(), "auto", 16), (0, Gpus(), "cuda", 16), (1, Gpus(), "auto", 1), (1, Gpus(), "cpu", 16),
-    (0, Gpus((0, 1)), "cuda", 16),
-    (3, Gpus((0, 2), jobs=2), "cuda", 4), (9, Gpus(jobs=2), "auto", 16),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("there", "gpus", "name", "jobs"),
+    [
+        (0, Gpus(), "auto", 16),
+        (0, Gpus(), "cuda", 16),
+        (1, Gpus(), "auto", 1),
+        (1, Gpus(), "cpu", 16),
+        (0, Gpus((0, 1)), "cuda", 16),
+        (3, Gpus((0, 2), jobs=2), "cuda", 4),
+        (9, Gpus(jobs=2), "auto", 16),
+    ],
+)
 def test_parallel_jobs_are_limited_by_gpus(machine, there, gpus, name, jobs):
     """Without a GPU here, as on a login node, as many as cores."""
     machine(there)

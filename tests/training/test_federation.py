@@ -41,15 +41,32 @@ def draw(*coordinates):
 
 
 def test_a_draw_is_a_function_of_its_coordinates():
-    everyone = [(0, "a"), (1, "a"), (0, "b"), (0, "a", 1), (0, "a", 0, 1), (0, "a", 1, 1), (0, "a", 11), (0, "a", 1, 10)]
+    everyone = [
+        (0, "a"),
+        (1, "a"),
+        (0, "b"),
+        (0, "a", 1),
+        (0, "a", 0, 1),
+        (0, "a", 1, 1),
+        (0, "a", 11),
+        (0, "a", 1, 10),
+    ]
     assert len({tuple(draw(*coordinates)) for coordinates in everyone}) == len(everyone)
     assert all(draw(*coordinates) == draw(*coordinates) for coordinates in everyone)
-    assert rng.numpy_generator(3, "a").random() == rng.numpy_generator(3, "a").random() != rng.numpy_generator(4, "a").random()
+    assert (
+        rng.numpy_generator(3, "a").random()
+        == rng.numpy_generator(3, "a").random()
+        != rng.numpy_generator(4, "a").random()
+    )
 
 
 def test_cohort_is_a_function_of_seed_and_round():
     one = federation(config(partition={"clients": 20}, clients_per_round=5))
-    other = federation(config(partition={"clients": 20}, clients_per_round=5, lr=1.0, algorithm={"name": "fedprox"}))
+    other = federation(
+        config(
+            partition={"clients": 20}, clients_per_round=5, lr=1.0, algorithm={"name": "fedprox"}
+        )
+    )
     seeded = federation(config(partition={"clients": 20}, clients_per_round=5, seed=1))
     cohorts = [one.cohort(round) for round in range(1, 9)]
     assert cohorts == [other.cohort(round) for round in range(1, 9)]
@@ -81,7 +98,10 @@ def test_bytes_are_participants_times_the_model(precision, width):
     state, rows = advance(fed, 1)
     model = width * sum(tensor.numel() for tensor in fed.algorithm.net.parameters())
     assert message_bytes(state.weights) == model
-    assert [(row["bytes_down"], row["bytes_up"]) for row in rows] == [(0, 0), (3 * model, 3 * model)]
+    assert [(row["bytes_down"], row["bytes_up"]) for row in rows] == [
+        (0, 0),
+        (3 * model, 3 * model),
+    ]
 
 
 def test_evaluates_every_second_round_and_at_the_end():
@@ -109,9 +129,13 @@ def test_evaluation_by_hand():
 
 def test_clients_without_test_images_are_left_out_of_the_mean(monkeypatch):
     """There is one test image; the client that has it determines the mean."""
-    fed = federation(config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4))
+    fed = federation(
+        config(test_images=1, partition={"name": "classes", "clients": 4}, clients_per_round=4)
+    )
     right = {"head.bias": 1e6 * torch.eye(10).double()[fed.data.test_y[0]]}
-    monkeypatch.setattr(fed.algorithm, "personalised_weights", lambda weights, received: weights | right)
+    monkeypatch.setattr(
+        fed.algorithm, "personalised_weights", lambda weights, received: weights | right
+    )
     _, row = run_round(fed, fed.start()[0])
     assert row["initial_accuracy"] in (0.0, 1.0) and row["personal_accuracy"] == 1.0
 
@@ -127,15 +151,21 @@ def test_weighting():
         sizes = [len(fed.data.partition.train[client]) for client in cohort]
         shares = [count / sum(sizes) for count in sizes] if weighting == "samples" else [1 / 3] * 3
         trained = [weights for weights, _ in local(fed, start.weights, cohort)]
-        expected = {key: sum(s * client[key] for s, client in zip(shares, trained, strict=True)) for key in start.weights}
+        expected = {
+            key: sum(s * client[key] for s, client in zip(shares, trained, strict=True))
+            for key in start.weights
+        }
         assert_close(results[weighting], expected, 1e-14)
         assert len(set(sizes)) > 1
-    assert any(not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights)
+    assert any(
+        not torch.equal(results["samples"][key], results["uniform"][key]) for key in start.weights
+    )
 
 
 @pytest.mark.parametrize("name", ["fedavg", "fedma", "fedopt", "scaffold"])
 def test_divergence_keeps_the_last_good_weights(name):
-    """Whoever makes the new weights, a run ends and is marked as diverged if weights are not finite."""
+    """Whoever makes the new weights, a run ends and is marked as diverged if weights are not
+    finite."""
     fed = federation(config(algorithm={"name": name}, lr=1e12, precision="float32", rounds=9))
     states = [fed.start()[0]]
     while not states[-1].diverged:
@@ -159,7 +189,12 @@ def test_too_many_participants():
         config(clients_per_round=5)
     dataset, good = images(), config()
     with pytest.raises(UserError, match="clients_per_round: "):
-        Federation(good.model_copy(update={"clients_per_round": 5}), dataset, partition(good, dataset), torch.device("cpu"))
+        Federation(
+            good.model_copy(update={"clients_per_round": 5}),
+            dataset,
+            partition(good, dataset),
+            torch.device("cpu"),
+        )
 
 
 # Images
@@ -169,9 +204,14 @@ PERMUTED = {"name": "permuted", "clients": 4}
 
 
 def test_an_augmented_batch_by_hand():
-    """Changed as pixels, then scaled, then in the client's own order; the received network sees the same; every batch and
-    every round draws again."""
-    settings = config(augment=("crop", "flip"), pixel_scaling="normalised", algorithm={"name": "l2"}, partition=PERMUTED)
+    """Changed as pixels, then scaled, then in the client's own order; the received network sees the
+    same; every batch and every round draws again."""
+    settings = config(
+        augment=("crop", "flip"),
+        pixel_scaling="normalised",
+        algorithm={"name": "l2"},
+        partition=PERMUTED,
+    )
     dataset, fed = images(), federation(settings)
     received, order = fed.start()[0].weights, fed.data.partition.permutations[2]
     for round in (1, 2):
@@ -182,34 +222,61 @@ def test_an_augmented_batch_by_hand():
         assert len(batches.index) > 1
         for step, index in enumerate(batches.index):
             pixels = augmentation.apply(dataset.train_x[index].double(), settings.augment, draws)
-            seen, batch = augmentation.scale(pixels, PixelScaling(name="normalised"), dataset), batches.batch(step)
+            seen, batch = (
+                augmentation.scale(pixels, PixelScaling(name="normalised"), dataset),
+                batches.batch(step),
+            )
             assert torch.equal(batch.images.flatten(2), seen.flatten(2)[:, :, order])
-            assert torch.equal(batch.reference_outputs[0], fed.algorithm.forward(received, batch.images).logits)
+            assert torch.equal(
+                batch.reference_outputs[0], fed.algorithm.forward(received, batch.images).logits
+            )
 
 
 def test_what_a_client_looks_at_is_augmented_and_in_its_own_order():
     """The batches on which it estimates importance."""
-    fed = federation(config(augment=("flip",), partition=PERMUTED, proxy={"share": 0.1, "batch_size": 100}))
+    fed = federation(
+        config(augment=("flip",), partition=PERMUTED, proxy={"share": 0.1, "batch_size": 100})
+    )
     parts, held = fed.data.partition, 20
-    index = parts.train[2][torch.randperm(held, generator=rng.generator(0, "batches looked at", 3, 2)).numpy()]
-    pixels = augmentation.apply(images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 3, 2))
-    [batch] = RoundExecution(fed, replace(fed.start()[0], round=2), {}).client(2).estimation_batches()
-    assert torch.equal(batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]])
+    index = parts.train[2][
+        torch.randperm(held, generator=rng.generator(0, "batches looked at", 3, 2)).numpy()
+    ]
+    pixels = augmentation.apply(
+        images().train_x[index].double(), ("flip",), rng.generator(0, "augment looked at", 3, 2)
+    )
+    [batch] = (
+        RoundExecution(fed, replace(fed.start()[0], round=2), {}).client(2).estimation_batches()
+    )
+    assert torch.equal(
+        batch.images.flatten(2), (pixels / 255).flatten(2)[:, :, parts.permutations[2]]
+    )
 
 
 def test_every_step_and_every_round_has_new_dropout_masks():
     fed = federation(config(model={"dropout": 0.5}))
     weights = fed.start()[0].weights
-    trainings = [ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)]
-    (first, second), (again, _), (later, _) = ([batches.masks(step)[0] for step in (0, 1)] for batches in trainings)
-    assert torch.equal(first, again) and not torch.equal(first, second) and not torch.equal(first, later)
+    trainings = [
+        ClientBatches(fed.algorithm, fed.config, fed.data, weights, 0, round) for round in (1, 1, 2)
+    ]
+    (first, second), (again, _), (later, _) = (
+        [batches.masks(step)[0] for step in (0, 1)] for batches in trainings
+    )
+    assert (
+        torch.equal(first, again)
+        and not torch.equal(first, second)
+        and not torch.equal(first, later)
+    )
     (alone,) = models.dropout_masks(fed.algorithm.net, 8, rng.generator(0, "dropout", 1, 0))
     assert torch.equal(first, alone)  # from a generator of their own, not that of the batches
 
 
 def test_each_seed_has_its_own_start_and_its_own_draws():
-    """On the same partition too: seeds whose weights or batches agree would be no independent repetitions."""
-    settings = [config(algorithm={"name": "fedfusion"}, model={"dropout": 0.5}, seed=seed) for seed in (0, 1)]
+    """On the same partition too: seeds whose weights or batches agree would be no independent
+    repetitions."""
+    settings = [
+        config(algorithm={"name": "fedfusion"}, model={"dropout": 0.5}, seed=seed)
+        for seed in (0, 1)
+    ]
     one, other = (federation(each) for each in settings)
     starts = [fed.start()[0].weights for fed in (one, other)]
     for name in ("extractor.conv1.layer.weight", "head.weight", "fusion.convolution.weight"):
@@ -220,21 +287,31 @@ def test_each_seed_has_its_own_start_and_its_own_draws():
     assert not torch.equal(*(batches.masks(0)[0] for batches in trainings))
 
 
-@pytest.mark.parametrize(("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect"), ("flip", None)])
+@pytest.mark.parametrize(
+    ("change", "border"), [("crop", "constant"), ("reflected_crop", "reflect"), ("flip", None)]
+)
 def test_crops_and_flips(change, border):
-    """Every window and either side; that one of 81 is missing has a chance of 81 (80/81)^2000, some 1e-9."""
+    """Every window and either side; that one of 81 is missing has a chance of 81 (80/81)^2000, some
+    1e-9."""
     x = torch.arange(1, 82).view(1, 1, 9, 9).double()
     found = [
         tuple(image.flatten().tolist())
-        for image in augmentation.apply(x.expand(2000, 1, 9, 9), (change,), rng.generator(0, "augment"))
+        for image in augmentation.apply(
+            x.expand(2000, 1, 9, 9), (change,), rng.generator(0, "augment")
+        )
     ]
     whole = x[0, 0].numpy()
     if border is None:
         expected = {tuple(sides.flatten().tolist()) for sides in (whole, whole[:, ::-1])}
-        assert 910 < found.count(tuple(whole.flatten().tolist())) < 1090  # half: four deviations of 22
+        # half: four deviations of 22
+        assert 910 < found.count(tuple(whole.flatten().tolist())) < 1090
     else:
         padded = np.pad(whole, 4, mode=border)
-        expected = {tuple(padded[r : r + 9, c : c + 9].flatten().tolist()) for r in range(9) for c in range(9)}
+        expected = {
+            tuple(padded[r : r + 9, c : c + 9].flatten().tolist())
+            for r in range(9)
+            for c in range(9)
+        }
     assert set(found) == expected
 
 
@@ -245,7 +322,11 @@ def test_brightness_and_contrast():
     changed = augmentation.apply(x, ("contrast",), rng.generator(0, "augment"))
     assert torch.allclose(changed.mean((2, 3)), x.mean((2, 3)))
     factor = changed.std((2, 3)) / x.std((2, 3))
-    assert (factor.amax(1) - factor.amin(1)).max() < 1e-9 and 0.2 <= factor.min() < 0.25 and 1.75 < factor.max() <= 1.8
+    assert (
+        (factor.amax(1) - factor.amin(1)).max() < 1e-9
+        and 0.2 <= factor.min() < 0.25
+        and 1.75 < factor.max() <= 1.8
+    )
 
 
 def test_scaling():
@@ -253,27 +334,49 @@ def test_scaling():
     x = dataset.train_x.double()
     assert torch.equal(augmentation.scale(x, PixelScaling(name="unit"), dataset), x / 255)
     assert torch.equal(augmentation.scale(x, PixelScaling(name="half"), dataset), x / 255 - 0.5)
-    assert torch.allclose(augmentation.scale(x, PixelScaling(name="normalised"), dataset), (x / 255 - 0.5) / 0.2)
+    assert torch.allclose(
+        augmentation.scale(x, PixelScaling(name="normalised"), dataset), (x / 255 - 0.5) / 0.2
+    )
     own = PixelScaling(name="normalised", mean=(0.4, 0.5, 0.6), std=(0.1, 0.2, 0.4))
-    by_hand = [(x[:, c] / 255 - mean) / std for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])]
+    by_hand = [
+        (x[:, c] / 255 - mean) / std
+        for c, (mean, std) in enumerate([(0.4, 0.1), (0.5, 0.2), (0.6, 0.4)])
+    ]
     assert torch.allclose(augmentation.scale(x, own, dataset), torch.stack(by_hand, 1), rtol=1e-12)
     with pytest.raises(UserError, match="pixel_scaling: .*3"):
         augmentation.check(config(pixel_scaling=own), 1, real=False)
     flat = augmentation.scale(x, PixelScaling(name="standardised"), dataset).flatten(1)
     assert flat.mean(1).abs().max() < 1e-12 and (flat.std(1, correction=0) - 1).abs().max() < 1e-12
-    assert (augmentation.scale(torch.full((1, 3, 6, 6), 7.0), PixelScaling(name="standardised"), dataset) == 0).all()
+    assert (
+        augmentation.scale(
+            torch.full((1, 3, 6, 6), 7.0), PixelScaling(name="standardised"), dataset
+        )
+        == 0
+    ).all()
     dim = torch.full((1, 1, 2, 2), 7.0)
     dim[0, 0, 0, 0] = 7.4  # deviation below 1/sqrt(4): divided by that
-    assert augmentation.scale(dim, PixelScaling(name="standardised"), dataset).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
+    assert augmentation.scale(
+        dim, PixelScaling(name="standardised"), dataset
+    ).max().item() == pytest.approx(0.3 * 2, rel=1e-4)
 
 
 def test_real_numbers_are_taken_as_they_are(tmp_path):
-    chosen = {"name": "synthetic", "devices": 4, "train": 20, "test": 10, "side": 12, "hidden": 16, "beta": 0.5}
+    chosen = {
+        "name": "synthetic",
+        "devices": 4,
+        "train": 20,
+        "test": 10,
+        "side": 12,
+        "hidden": 16,
+        "beta": 0.5,
+    }
     datasets.identify(chosen, tmp_path, tmp_path / "out")
     data, natural = datasets.load(tmp_path / "out"), {"name": "natural", "clients": 4}
     settings = config(dataset=chosen, pixel_scaling="raw", partition=natural)
     fed = federation(settings, data)
-    assert torch.equal(fed.data.test_x, data.test_x.double()) and torch.equal(fed.data.test_part(2, 1)[1], data.test_y[20:30])
+    assert torch.equal(fed.data.test_x, data.test_x.double()) and torch.equal(
+        fed.data.test_part(2, 1)[1], data.test_y[20:30]
+    )
     assert torch.equal(train_part(fed, 3)[0], data.train_x[60:].double())
     _, rows = advance(fed, 2)
     assert all(np.isfinite(row["test_loss"]) for row in rows)
@@ -289,17 +392,23 @@ def test_real_numbers_are_taken_as_they_are(tmp_path):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_permuted_images(whole):
-    """Each client sees its images in its own order, for training, in its own test and in the global one; also where all have
-    every image."""
-    settings = config(partition={"name": "permuted", "clients": 3, "whole": whole}, local_epochs=1, rounds=1)
+    """Each client sees its images in its own order, for training, in its own test and in the global
+    one; also where all have every image."""
+    settings = config(
+        partition={"name": "permuted", "clients": 3, "whole": whole}, local_epochs=1, rounds=1
+    )
     dataset, fed = images(), federation(settings)
     parts, orders = fed.data.partition, fed.data.partition.permutations
     train, test = (pixels.double().flatten(2) / 255 for pixels in (dataset.train_x, dataset.test_x))
     for client in range(3):
         own = slice(None) if whole else parts.test[client]
-        assert torch.equal(train_part(fed, client)[0].flatten(2), train[parts.train[client]][:, :, orders[client]])
+        assert torch.equal(
+            train_part(fed, client)[0].flatten(2), train[parts.train[client]][:, :, orders[client]]
+        )
         x, labels = fed.data.test_part(client, 1)
-        assert torch.equal(x.flatten(2), test[own][:, :, orders[client]]) and torch.equal(labels, dataset.test_y[own])
+        assert torch.equal(x.flatten(2), test[own][:, :, orders[client]]) and torch.equal(
+            labels, dataset.test_y[own]
+        )
         assert torch.equal(fed.data.test_x[parts.test[client]], x)
     assert len(fed.data.test_x) == len(fed.data.test_y) == (3 if whole else 1) * len(dataset.test_y)
     state, rows = advance(fed)
@@ -308,7 +417,9 @@ def test_permuted_images(whole):
 
 
 def test_redrawn_classes_reach_training():
-    fed = federation(config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2))
+    fed = federation(
+        config(partition={"name": "classes", "clients": 2, "redraw": True}, clients_per_round=2)
+    )
     held = [tuple(train_part(fed, 0, round)[1].unique().tolist()) for round in range(1, 6)]
     assert len(set(held)) > 1 and all(len(classes) == 5 for classes in held)
     assert held[0] == tuple(fed.data.test_part(0, 1)[1].unique().tolist())
@@ -319,13 +430,14 @@ def test_redrawn_classes_reach_training():
         assert sorted(set(torch.cat(list(batches.index)).tolist())) == sorted(own)
         client = RoundExecution(fed, replace(start, round=round - 1), {}).client(0)
         assert client.classes().nonzero().flatten().tolist() == parts.parts_of(0, round)
-        assert sorted(torch.cat([batch.labels for batch in client.estimation_batches()]).tolist()) == sorted(
-            fed.data.train_y[own].tolist()
-        )
+        assert sorted(
+            torch.cat([batch.labels for batch in client.estimation_batches()]).tolist()
+        ) == sorted(fed.data.train_y[own].tolist())
 
 
 def test_own_test_images_are_those_of_the_round():
-    """Drawn again in every round: what a client was measured on in round 1 says nothing about its images of today."""
+    """Drawn again in every round: what a client was measured on in round 1 says nothing about its
+    images of today."""
     deals = {"name": "classes", "clients": 5, "redraw": True}
     fed = federation(config(partition=deals, clients_per_round=1, rounds=6))
 
@@ -345,7 +457,12 @@ def test_own_test_images_are_those_of_the_round():
 
 
 def test_a_subset_has_its_own_labels_and_is_dealt_by_them():
-    data, fed = images(), federation(config(train_images=40, test_images=20, partition={"name": "classes", "clients": 5}))
+    data, fed = (
+        images(),
+        federation(
+            config(train_images=40, test_images=20, partition={"name": "classes", "clients": 5})
+        ),
+    )
     train, test = partitions.subset(data, 40, 20)
     for part, chosen, there in (("train", train, 80), ("test", test, 40)):
         drawn = rng.numpy_generator(0, f"subset-{part}").permutation(there)[: there // 2]
@@ -359,9 +476,14 @@ def test_a_subset_has_its_own_labels_and_is_dealt_by_them():
 
 def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
     """A run that is stopped in the round stores the state from before it."""
-    fed = federation(config(momentum=0.9, keep_momentum=True, clients_per_round=4), executor="sequential")
+    fed = federation(
+        config(momentum=0.9, keep_momentum=True, clients_per_round=4), executor="sequential"
+    )
     state, _ = advance(fed, 1)
-    before = {name: {key: tensor.clone() for key, tensor in kept.tensors.items()} for name, kept in state.clients.items()}
+    before = {
+        name: {key: tensor.clone() for key, tensor in kept.tensors.items()}
+        for name, kept in state.clients.items()
+    }
     run_round(fed, state)
     assert before
     for name, kept in state.clients.items():
@@ -370,29 +492,47 @@ def test_a_round_that_goes_on_leaves_kept_momentum_as_it_was():
 
 def test_validation_measures_are_of_the_images_that_are_held_out():
     names = ["test_accuracy", "validation_accuracy", "validation_loss"]
-    fed = federation(config(validation={"share": 0.3}, measures=names, partition={"name": "iid", "clients": 4}))
+    fed = federation(
+        config(validation={"share": 0.3}, measures=names, partition={"name": "iid", "clients": 4})
+    )
     state, rows = advance(fed, 1)
     held_out = torch.from_numpy(fed.data.partition.validation)
-    accuracy, loss = scores(fed, state.weights, fed.data.train_x[held_out], fed.data.train_y[held_out])
-    assert (rows[1]["validation_accuracy"], rows[1]["validation_loss"]) == (accuracy, loss) and loss != rows[0][
-        "validation_loss"
-    ]
+    accuracy, loss = scores(
+        fed, state.weights, fed.data.train_x[held_out], fed.data.train_y[held_out]
+    )
+    assert (rows[1]["validation_accuracy"], rows[1]["validation_loss"]) == (
+        accuracy,
+        loss,
+    ) and loss != rows[0]["validation_loss"]
 
 
 def test_validation_images_of_each_client_measure_its_own_model():
-    """The clients' trained weights; the pixel order is the client's, and a client without such images does not count."""
-    options = {"measures": ["validation_accuracy", "validation_personal_accuracy"], "clients_per_round": 3}
-    fed = federation(config(validation={"share": 0.3, "per_client": True}, partition=PERMUTED, **options))
+    """The clients' trained weights; the pixel order is the client's, and a client without such
+    images does not count."""
+    options = {
+        "measures": ["validation_accuracy", "validation_personal_accuracy"],
+        "clients_per_round": 3,
+    }
+    fed = federation(
+        config(validation={"share": 0.3, "per_client": True}, partition=PERMUTED, **options)
+    )
     state, seen = fed.start()[0], {}
-    _, row = run_round(fed, state, watch=lambda trained: seen.update({trained.client.number: trained.weights}))
+    _, row = run_round(
+        fed, state, watch=lambda trained: seen.update({trained.client.number: trained.weights})
+    )
     parts = fed.data.partition.client_validation
     expected = []
     for client, weights in seen.items():
         order = torch.from_numpy(fed.data.partition.permutations[client])
         pixels = fed.data.train_x[torch.from_numpy(parts[client])].flatten(2)[:, :, order]
         labels = fed.data.train_y[torch.from_numpy(parts[client])]
-        expected.append(scores(fed, weights, pixels.view(-1, *fed.data.train_x.shape[1:]), labels)[0])
-    assert row["validation_personal_accuracy"] == pytest.approx(sum(expected) / 3) and len(set(expected)) > 1
+        expected.append(
+            scores(fed, weights, pixels.view(-1, *fed.data.train_x.shape[1:]), labels)[0]
+        )
+    assert (
+        row["validation_personal_accuracy"] == pytest.approx(sum(expected) / 3)
+        and len(set(expected)) > 1
+    )
 
 
 def test_images_of_the_server_are_as_they_are_unless_asked():
@@ -401,11 +541,16 @@ def test_images_of_the_server_are_as_they_are_unless_asked():
     proxy = {"share": 0.1, "augment": False}
     fed = federation(config(algorithm={"name": "fedcl"}, augment=["flip"], proxy=proxy), data)
     seen = torch.cat([batch.images for batch in fed.server_view(fed.start()[0]).proxy()])
-    assert torch.equal(seen, fed.data.images(torch.from_numpy(fed.data.partition.proxy), None, None))
+    assert torch.equal(
+        seen, fed.data.images(torch.from_numpy(fed.data.partition.proxy), None, None)
+    )
 
 
 def test_changes_of_images_come_in_the_order_of_their_names(monkeypatch):
-    for name, make in (("double", lambda images, by: images * by), ("more", lambda images, by: images + by)):
+    for name, make in (
+        ("double", lambda images, by: images * by),
+        ("more", lambda images, by: images + by),
+    ):
         monkeypatch.setitem(augmentation.AUGMENTATIONS, name, augmentation.Augmentation(None, make))
     pixels, drawn = torch.ones(1, 1, 2, 2), [(2,), (3,)]
     assert augmentation.apply(pixels, ("double", "more"), drawn)[0, 0, 0, 0] == 5
@@ -422,7 +567,11 @@ def test_a_method_sees_the_momentum_of_its_clients(nesterov):
 def test_a_loss_that_is_no_number_ends_the_run(monkeypatch):
     """Even if all weights are finite."""
     fed = federation(config())
-    monkeypatch.setattr(RoundExecution, "row", lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")})
+    monkeypatch.setattr(
+        RoundExecution,
+        "row",
+        lambda self, row=RoundExecution.row: row(self) | {"train_loss": float("inf")},
+    )
     assert run_round(fed, fed.start()[0])[0].diverged
 
 
@@ -431,8 +580,12 @@ def test_numbers_that_are_not_finite_end_the_run_whatever_the_loss(where, monkey
     fed = federation(config())
     start, _ = fed.start()
     lost = {"head.bias": torch.full_like(start.weights["head.bias"], torch.inf)}
-    ended = {"weights": lambda weights, *_: (weights | lost, {}), "server": lambda weights, *_: (weights, lost)}
-    monkeypatch.setattr(fed.algorithm, "round", ended[where])  # without a loss, since no client trains
+    ended = {
+        "weights": lambda weights, *_: (weights | lost, {}),
+        "server": lambda weights, *_: (weights, lost),
+    }
+    # without a loss, since no client trains
+    monkeypatch.setattr(fed.algorithm, "round", ended[where])
     state, _ = run_round(fed, start)
     assert state.diverged
     assert_same(state.weights, start.weights)
@@ -440,7 +593,9 @@ def test_numbers_that_are_not_finite_end_the_run_whatever_the_loss(where, monkey
 
 def test_the_measure_after_the_last_phase_counts():
     fed = federation(config())
-    round = RoundExecution(fed, fed.start()[0], {"personal_accuracy": MEASURES["personal_accuracy"]})
+    round = RoundExecution(
+        fed, fed.start()[0], {"personal_accuracy": MEASURES["personal_accuracy"]}
+    )
     for accuracy in (0.25, 0.75):
         round._record(0, {"personal_accuracy": accuracy})
     assert round.row()["personal_accuracy"] == 0.75

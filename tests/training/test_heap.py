@@ -22,7 +22,8 @@ def step():
     for block in blocks:
         give(block)
 
-give(take(20 << 20))  # by itself, glibc from now on takes away what is above 40 MiB at the end of its heap
+# by itself, glibc from now on takes away what is above 40 MiB at the end of its heap
+give(take(20 << 20))
 for _ in range(2):
     step()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -33,7 +34,9 @@ for _ in range(2):
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no glibc here, whose heap this is about")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="no glibc here, whose heap this is about"
+)
 def test_what_a_step_frees_is_there_for_the_next():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
     by_itself, after = map(int, done.stdout.split())

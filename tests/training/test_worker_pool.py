@@ -1,4 +1,5 @@
-"""Clients in several processes: the same bits as one after the other, and no process that outlives its run."""
+"""Clients in several processes: the same bits as one after the other, and no process that outlives
+its run."""
 
 import io
 import signal
@@ -17,7 +18,8 @@ UNEVEN = {"name": "dirichlet_by_class", "clients": 4, "alpha": 0.5, "min_size": 
 
 
 class Here(worker_pool.WorkerProcess):
-    """A worker in this process, which starts at once; its messages go through a stream all the same."""
+    """A worker in this process, which starts at once; its messages go through a stream all the
+    same."""
 
     def __init__(self):
         self.worker, self.process = None, SimpleNamespace(stdout=None)
@@ -54,9 +56,16 @@ def one_and_shared(monkeypatch, **changes):
 
 @pytest.mark.parametrize("name", STATEFUL)
 def test_cores_change_no_bit(monkeypatch, name):
-    """Weights, states of server and clients, and rows, of clients that hold different numbers of images."""
+    """Weights, states of server and clients, and rows, of clients that hold different numbers of
+    images."""
     measures = ["test_accuracy", "initial_accuracy", "personal_accuracy_all"]
-    changes = {"partition": UNEVEN, "clients_per_round": 3, "precision": "float32", "measures": measures, "rounds": 2}
+    changes = {
+        "partition": UNEVEN,
+        "clients_per_round": 3,
+        "precision": "float32",
+        "measures": measures,
+        "rounds": 2,
+    }
     (one, rows), (other, again) = one_and_shared(monkeypatch, algorithm={"name": name}, **changes)
     assert_same(one.weights, other.weights)
     assert_same(one.server, other.server)
@@ -104,7 +113,9 @@ def test_a_worker_process_ends_with_its_run():
     assert not shared.worker_pool.workers and second.poll() is not None
 
 
-LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the system as Linux has it")
+LINUX = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="asks the system as Linux has it"
+)
 
 
 @LINUX
@@ -115,7 +126,11 @@ def test_a_stopped_worker_is_reported_and_killed(monkeypatch, caplog):
         assert not caplog.records
         process = shared.worker_pool.workers[0].process
         process.send_signal(signal.SIGSTOP)
-        for name, value in (("CHECK_SECONDS", 0.25), ("CHECKS_BEFORE_WARNING", 2), ("CHECKS_BEFORE_KILL", 4)):
+        for name, value in (
+            ("CHECK_SECONDS", 0.25),
+            ("CHECKS_BEFORE_WARNING", 2),
+            ("CHECKS_BEFORE_KILL", 4),
+        ):
             monkeypatch.setattr(worker_pool, name, value)
         with pytest.raises(UserError, match="stopped .* 1 s"):
             run_round(shared, state)

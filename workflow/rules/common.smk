@@ -63,7 +63,9 @@ def made():
 def mirror_runs():
     """Copy finished runs to MLflow; warn if that fails."""
     if problem := work.mlflow_problem():
-        logger.warning(f"MLflow is not up to date (`snakemake --cores 1 mirror` tries again): {problem}")
+        logger.warning(
+            f"MLflow is not up to date (`snakemake --cores 1 mirror` tries again): {problem}"
+        )
 
 
 if workflow.is_main_process:

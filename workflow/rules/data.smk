@@ -44,7 +44,9 @@ for job in work.partition_jobs:
         priority: DATA_PRIORITY
         localrule: True
         params:
-            configs={str(path): config.model_dump(mode="json") for path, config in job.configs.items()},
+            configs={
+                str(path): config.model_dump(mode="json") for path, config in job.configs.items()
+            },
             code=provenance.heatmap_digest(),
         script:
             "../scripts/partition.py"

@@ -6,7 +6,11 @@ rule page:
         [reports.files(paper) for paper in work.default_papers],
     output:
         f"{reports.folder}/index.html",
-        [f"{reports.folder}/{paper}/{name}" for paper in work.default_papers for name in ("index.html", "curves.js")],
+        [
+            f"{reports.folder}/{paper}/{name}"
+            for paper in work.default_papers
+            for name in ("index.html", "curves.js")
+        ],
         f"{reports.folder}/report.tex",
         f"{reports.folder}/metrics.json",
         reports.overview_files,
@@ -42,7 +46,10 @@ rule notebooks:
     log:
         f"logs/{work.params.scale}/notebooks.log",
     params:
-        shown={path.stem: (work.papers[paper], paper, figure) for path, (paper, figure) in reports.notebooks.items()},
+        shown={
+            path.stem: (work.papers[paper], paper, figure)
+            for path, (paper, figure) in reports.notebooks.items()
+        },
         scale=work.params.scale,
         code=reports.code,
     script:

@@ -1,4 +1,5 @@
-"""Gather results and write the figures, tables and verdicts of a paper, and metrics for DVC (rules artifacts_<paper>)."""
+"""Gather results and write the figures, tables and verdicts of a paper, and metrics for DVC (rules
+artifacts_<paper>)."""
 
 from pathlib import Path
 
@@ -15,5 +16,7 @@ with failures_logged(snakemake):
         gather(sources, folder / "data")
     artifacts.write_artifacts(params.paper, params.made, folder)
     if params.whole:
-        artifacts.remove_unexpected([Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder)
+        artifacts.remove_unexpected(
+            [Path(file).relative_to(folder).as_posix() for file in snakemake.output], folder
+        )
         build.write_metrics([PaperContent(folder.name, params.paper, folder)], folder / "data")

@@ -9,5 +9,8 @@ with failures_logged(snakemake):
     from fedrepro.report.figures import _partition_heatmap
     from fedrepro.runs.paths import Paths
 
-    configs = {Path(path): PartitionConfig.model_validate(values) for path, values in snakemake.params.configs.items()}
+    configs = {
+        Path(path): PartitionConfig.model_validate(values)
+        for path, values in snakemake.params.configs.items()
+    }
     _partition_heatmap.provide_heatmaps(configs, Paths().prepared)

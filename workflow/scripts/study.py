@@ -6,4 +6,10 @@ with failures_logged(snakemake) as failures:
     from fedrepro.experiments import study_runner
     from fedrepro.runs.paths import Paths
 
-    study_runner.run_studies(snakemake.params.study_runs, Paths(), **snakemake.params.options, together=True, failures=failures)
+    study_runner.run_studies(
+        snakemake.params.study_runs,
+        Paths(),
+        **snakemake.params.options,
+        together=True,
+        failures=failures,
+    )

@@ -7,4 +7,6 @@ with failures_logged(snakemake) as failures:
     from fedrepro.training import runner
 
     options = {"snapshots": snakemake.params.snapshots, "cores": snakemake.threads}
-    runner.train(snakemake.params.runs, Paths(), **snakemake.params.options, **options, failures=failures)
+    runner.train(
+        snakemake.params.runs, Paths(), **snakemake.params.options, **options, failures=failures
+    )

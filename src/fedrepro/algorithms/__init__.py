@@ -1,5 +1,6 @@
-"""Federated methods, one file each: a class with the module's name, such as `FedProx` in `fedprox.py`, with frozen `Params`
-and the hooks in which it differs from FedAvg. `base.py` documents the hooks."""
+"""Federated methods, one file each: a class with the module's name, such as `FedProx` in
+`fedprox.py`, with frozen `Params` and the hooks in which it differs from FedAvg. `base.py`
+documents the hooks."""
 
 from collections.abc import Sequence
 
@@ -19,20 +20,27 @@ __all__ = ["FedAvg", "warning", "check", "create"]
 
 def warning(config: RunConfig) -> str | None:
     """Return the warning of a run's method about its options, or None."""
-    return _find(config.algorithm).warning(registry.parse_options("algorithms", config.algorithm), config.precision)
+    return _find(config.algorithm).warning(
+        registry.parse_options("algorithms", config.algorithm), config.precision
+    )
 
 
 def check(config: RunConfig, classes: int) -> None:
-    """Raise UserError if a run, on data with this number of classes, lacks something that its method needs."""
+    """Raise UserError if a run, on data with this number of classes, lacks something that its
+    method needs."""
     params = registry.parse_options("algorithms", config.algorithm)
     if config.proxy is None and _find(config.algorithm).needs_proxy(params):
-        raise UserError(f"algorithm {config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: 0.01}}")
+        raise UserError(
+            f"algorithm {config.algorithm.name}: needs proxy images: set proxy, e.g. {{share: "
+            f"0.01}}"
+        )
     outputs = tasks.create(config.task, classes).outputs
     _check_network(config.algorithm, models.blocks(config.model, outputs), config.model.name)
 
 
 def create(choice: Choice, net: Net, generator: torch.Generator, task: Task) -> FedAvg:
-    """Create the named method for `net`; new weights that it adds to the network are drawn from `generator`.
+    """Create the named method for `net`; new weights that it adds to the network are drawn from
+    `generator`.
 
     Raises UserError if it cannot train the network."""
     _check_network(choice, net.spec.blocks, net.spec.model)

@@ -1,4 +1,5 @@
-"""FedAvg: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017.
+"""FedAvg: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized
+Data, AISTATS 2017.
 
 The base of every other method, so its hooks live in `base.py`."""
 

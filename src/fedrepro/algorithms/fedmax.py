@@ -1,13 +1,17 @@
-"""FedMAX: Chen et al., Mitigating Activation Divergence for Accurate and Communication-Efficient Federated Learning, 2020.
+"""FedMAX: Chen et al., Mitigating Activation Divergence for Accurate and Communication-Efficient
+Federated Learning, 2020.
 
-Local loss: cross entropy + beta * divergence of p from the uniform distribution U over D values, where p = softmax(a) and a are
-the values that enter the last layer, after their ReLU.
+Local loss: cross entropy + beta * divergence of p from the uniform distribution U over D values,
+where p = softmax(a) and a are the values that enter the last layer, after their ReLU.
 
-direction  activation_uniform: KL(p || U), the paper's Eq. 4, which is the negative entropy of its Eq. 3 and a constant.
-           uniform_activation: KL(U || p), the authors' code. U is its minimum too, but it is no entropy: it keeps raising
-           units for which p is almost 0, unlike the paper's.
-reduction  samples: mean over the images of a batch, as Eqs. 3-4 read. elements: that divided by D, the code's element-wise mean
-           ("averaged over the activation", as the paper explains its large beta); 1500 is then 1500 / 512 for each image.
+direction  activation_uniform: KL(p || U), the paper's Eq. 4, which is the negative entropy of its
+Eq. 3 and a constant.
+           uniform_activation: KL(U || p), the authors' code. U is its minimum too, but it is no
+           entropy: it keeps raising units for which p is almost 0, unlike the paper's.
+reduction  samples: mean over the images of a batch, as Eqs. 3-4 read. elements: that divided by D,
+the code's element-wise mean
+           ("averaged over the activation", as the paper explains its large beta); 1500 is then 1500
+           / 512 for each image.
 
 Defaults are the code's; beta is the paper's (1000 in the code's scripts).
 """
@@ -40,7 +44,8 @@ class FedMAX(FedAvg):
 
 
 def from_uniform(activations: Tensor, direction: str) -> Tensor:
-    """Return for each row of activations (B, D) the divergence of its softmax from the uniform distribution, in nats, (B,)."""
+    """Return for each row of activations (B, D) the divergence of its softmax from the uniform
+    distribution, in nats, (B,)."""
     log_p, width = F.log_softmax(activations, 1), activations.shape[1]
     if direction == "uniform_activation":
         return -math.log(width) - log_p.mean(1)

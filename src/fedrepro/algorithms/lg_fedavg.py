@@ -1,11 +1,13 @@
-"""LG-FedAvg: Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global Representations, 2020, Alg. 1.
+"""LG-FedAvg: Liang et al., Think Locally, Act Globally: Federated Learning with Local and Global
+Representations, 2020, Alg. 1.
 
-The first layers, `layers` of them (null: all but the head), stay with each client and compute its own representation of an
-image; the others are averaged. Clients minimise the task's loss over both at the same rate, as in FedAvg. At first all have the
-initial weights; the authors' experiments begin with rounds of FedAvg instead.
+The first layers, `layers` of them (null: all but the head), stay with each client and compute its
+own representation of an image; the others are averaged. Clients minimise the task's loss over both
+at the same rate, as in FedAvg. At first all have the initial weights; the authors' experiments
+begin with rounds of FedAvg instead.
 
-The measures of a client's own test images use its own weights; those of the whole test set use the mean of the participants'
-own ones, which no client gets.
+The measures of a client's own test images use its own weights; those of the whole test set use the
+mean of the participants' own ones, which no client gets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +27,10 @@ class LGFedAvg(FedAvg):
     @classmethod
     def incompatibility(cls, params: Params, blocks: Sequence[Block | Head]) -> str | None:
         if params.layers is not None and params.layers >= len(blocks):
-            return f"layers: of its {len(blocks)} layers none would be shared (got {params.layers}); choose a smaller number"
+            return (
+                f"layers: of its {len(blocks)} layers none would be shared (got "
+                f"{params.layers}); choose a smaller number"
+            )
         return missing_hidden_layer(blocks)
 
     def own_weights(self) -> Iterable[str]:

@@ -1,4 +1,5 @@
-"""The commands of `fedrepro`: each takes the parsed options and returns the exit code. They import late, to start fast."""
+"""The commands of `fedrepro`: each takes the parsed options and returns the exit code. They import
+late, to start fast."""
 
 import argparse
 import contextlib
@@ -33,7 +34,8 @@ def available_cores() -> int:
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause garbage collection while modules and plans are made, which stay: it takes a quarter of the time."""
+    """Pause garbage collection while modules and plans are made, which stay: it takes a quarter of
+    the time."""
     gc.disable()
     try:
         yield
@@ -42,18 +44,23 @@ def collection_paused() -> Iterator[None]:
 
 
 class Project:
-    """The settings and folders that a command's options name, and the plan that follows from them."""
+    """The settings and folders that a command's options name, and the plan that follows from
+    them."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         from fedrepro.config.params import read_params
         from fedrepro.runs.paths import Paths
 
         settings = {
-            key: getattr(options, key) for key in ("scale", "data_mirror", "device", "executor") if getattr(options, key)
+            key: getattr(options, key)
+            for key in ("scale", "data_mirror", "device", "executor")
+            if getattr(options, key)
         }
         self.file: Path = options.params
         try:
-            self.params = read_params(self.file, settings).limit_cores(options.cores or available_cores())
+            self.params = read_params(self.file, settings).limit_cores(
+                options.cores or available_cores()
+            )
         except UserError as error:
             message = str(error)
             for key in settings:
@@ -62,8 +69,8 @@ class Project:
         self.paths = Paths(results=options.results)
 
     def plan(self, select: Callable[["Plan"], list["PlannedExperiment"]] | None = None) -> "Plan":
-        """Return the plan of all experiments; first fetch the data of those that `select` returns, if their runs' names need
-        it."""
+        """Return the plan of all experiments; first fetch the data of those that `select` returns,
+        if their runs' names need it."""
         from fedrepro.experiments import plan, resolve
 
         where = self.params, self.paths
@@ -73,7 +80,8 @@ class Project:
 
     @collection_paused()
     def select(self, targets: list[str], fetch_data: bool = True) -> list["PlannedExperiment"]:
-        """Return the experiments of some targets, or all, and log warnings on them. `fetch_data`: first fetch their data."""
+        """Return the experiments of some targets, or all, and log warnings on them. `fetch_data`:
+        first fetch their data."""
         from fedrepro.experiments import plan
 
         def choose(planned: "Plan") -> list["PlannedExperiment"]:
@@ -102,9 +110,12 @@ def list_targets(options: argparse.Namespace) -> int:
     from fedrepro.cli import targets
 
     project = Project(options)
-    listed = targets.list_targets(project.plan(), project.params, project.paths, project.parallel_jobs(options.cores))
+    listed = targets.list_targets(
+        project.plan(), project.params, project.paths, project.parallel_jobs(options.cores)
+    )
     sys.stdout.write(
-        f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, by the seconds of similar runs\n"
+        f"scale {project.params.scale}; left: time on {count(options.cores, 'core')}, by the "
+        f"seconds of similar runs\n"
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     sys.stdout.write(targets.format_table(listed, width) + "\n")
@@ -122,7 +133,9 @@ def verdicts(options: argparse.Namespace) -> int:
     if options.paper and options.paper not in papers:
         raise unknown_name("paper", options.paper, papers)
     compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
-    rows = findings.answer_headlines(findings.collect_records(Path("reports"), papers, compared), papers, compared)
+    rows = findings.answer_headlines(
+        findings.collect_records(Path("reports"), papers, compared), papers, compared
+    )
     shown = 0
     for paper in [options.paper] if options.paper else papers:
         for scale in [options.scale] if options.scale else compared:
@@ -138,11 +151,17 @@ def verdicts(options: argparse.Namespace) -> int:
     if not shown:
         if options.scale and options.scale not in compared:
             raise UserError(
-                f"scale {options.scale}: its results are not compared with the papers. Choose from {', '.join(compared)}"
+                f"scale {options.scale}: its results are not compared with the papers. Choose "
+                f"from {', '.join(compared)}"
             )
         target = f" {options.paper}" if options.paper else ""
-        command = f"snakemake --cores 2{target} --config scale={options.scale or 'small'} report_only=true"
-        raise UserError(f"reports: no verdicts yet. Make them, of the runs that are finished: {command}")
+        command = (
+            f"snakemake --cores 2{target} --config scale={options.scale or 'small'} "
+            f"report_only=true"
+        )
+        raise UserError(
+            f"reports: no verdicts yet. Make them, of the runs that are finished: {command}"
+        )
     return 0
 
 
@@ -164,11 +183,21 @@ def train(options: argparse.Namespace) -> int:
 
     if options.part and not options.runs:
         raise UserError("--part: divides a list of runs. Name the list with --runs.")
-    work = _plan_from_list(options) if options.runs else _plan_from_settings(Project(options), options.targets)
-    limits = {"deadline": None if options.budget is None else time.monotonic() + options.budget, "failures": Failures()}
+    work = (
+        _plan_from_list(options)
+        if options.runs
+        else _plan_from_settings(Project(options), options.targets)
+    )
+    limits = {
+        "deadline": None if options.budget is None else time.monotonic() + options.budget,
+        "failures": Failures(),
+    }
     snapshots = study_plan.snapshots(work.study_runs)
-    left = runner.train(work.runs, work.paths, **work.shared, **work.training, **limits, snapshots=snapshots)
-    study_runs = [study for study in work.study_runs if study.run.summary.exists()]  # a run that failed has no studies
+    left = runner.train(
+        work.runs, work.paths, **work.shared, **work.training, **limits, snapshots=snapshots
+    )
+    # a run that failed has no studies
+    study_runs = [study for study in work.study_runs if study.run.summary.exists()]
     left = left or study_runner.run_studies(study_runs, work.paths, **work.shared, **limits)
     limits["failures"].raise_all()
     return 3 if left else 0
@@ -183,21 +212,33 @@ def _plan_from_settings(project: Project, targets: list[str]) -> TrainingPlan:
         log.warning("%s: report_only: true trains nothing", project.file)
     _require_unblocked(chosen)
     shared = {"mirror": params.mirror, "device": params.device_choice}
-    training = {"executor": params.executor, "cores": params.cores_per_run, "checkpoint_seconds": params.checkpoint_seconds}
-    return TrainingPlan(plan.unique_runs(chosen), _unfinished_studies(chosen), paths, shared, training)
+    training = {
+        "executor": params.executor,
+        "cores": params.cores_per_run,
+        "checkpoint_seconds": params.checkpoint_seconds,
+    }
+    return TrainingPlan(
+        plan.unique_runs(chosen), _unfinished_studies(chosen), paths, shared, training
+    )
 
 
 def _unfinished_studies(chosen: list["PlannedExperiment"]) -> list:
     """Return the unfinished studies of some experiments, each once."""
     from fedrepro.experiments import plan
 
-    return [work.item for work in plan.planned_work(chosen) if work.is_study and not work.done_file.exists()]
+    return [
+        work.item
+        for work in plan.planned_work(chosen)
+        if work.is_study and not work.done_file.exists()
+    ]
 
 
 def _require_unblocked(chosen: list["PlannedExperiment"]) -> None:
     """Raise UserError with the reasons if no experiment can be run."""
     if chosen and all(item.blocked for item in chosen):
-        raise UserError("\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen)))
+        raise UserError(
+            "\n".join(dict.fromkeys(f"{item.paper} {item.name}: {item.skipped}" for item in chosen))
+        )
 
 
 def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
@@ -207,17 +248,28 @@ def _plan_from_list(options: argparse.Namespace) -> TrainingPlan:
     from fedrepro.experiments import run_list
     from fedrepro.runs.paths import Paths
 
-    choices = {"--scale": options.scale, "--params": options.params != PARAMS, "targets": options.targets}
+    choices = {
+        "--scale": options.scale,
+        "--params": options.params != PARAMS,
+        "targets": options.targets,
+    }
     if refused := [name for name, value in choices.items() if value]:
-        raise UserError(f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}")
+        raise UserError(
+            f"--runs: trains what is in the list, and cannot be combined with {', '.join(refused)}"
+        )
     paths = Paths(results=options.results)
-    shared = {"mirror": data_mirror(options.data_mirror), "device": DeviceChoice(options.device or "auto")}
+    shared = {
+        "mirror": data_mirror(options.data_mirror),
+        "device": DeviceChoice(options.device or "auto"),
+    }
     executor, part, parts = options.executor or "auto", *(options.part or (1, 1))
     if executor not in get_args(Executor):
         raise unknown_name("executor", executor, get_args(Executor))
     listed = list(run_list.read(options.runs, paths).items())[part - 1 :: parts]
     study_runs = [study for _, studies in listed for study in studies]
-    return TrainingPlan([run for run, _ in listed], study_runs, paths, shared, {"executor": executor})
+    return TrainingPlan(
+        [run for run, _ in listed], study_runs, paths, shared, {"executor": executor}
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -228,7 +280,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Print the unfinished runs of some experiments and their cost; with `--export` write them to a file."""
+    """Print the unfinished runs of some experiments and their cost; with `--export` write them to a
+    file."""
     from fedrepro.experiments import cost
     from fedrepro.experiments.plan import planned_work
 
@@ -237,7 +290,10 @@ def plan(options: argparse.Namespace) -> int:
     if options.export:
         _export(chosen, project, options.export)
     pending = cost.missing_work(planned_work(chosen), project.params, project.paths)
-    sys.stdout.write(cost.plan_table(chosen, pending, project.parallel_jobs(options.cores), project.params.scale) + "\n")
+    sys.stdout.write(
+        cost.plan_table(chosen, pending, project.parallel_jobs(options.cores), project.params.scale)
+        + "\n"
+    )
     return 0
 
 
@@ -247,15 +303,21 @@ def _export(chosen: list, project: Project, path: Path) -> None:
     from fedrepro.runs.run import run_id
 
     unfinished = _unfinished_studies(chosen)
-    study_runs = [study for study in unfinished if study.run.id == run_id(study.run.config, study.run.data)]
+    study_runs = [
+        study for study in unfinished if study.run.id == run_id(study.run.config, study.run.data)
+    ]
     if len(study_runs) < len(unfinished):
-        text = f"left out: {count(len(unfinished) - len(study_runs), 'study', 'studies')} of runs that earlier code trained"
+        text = (
+            f"left out: {count(len(unfinished) - len(study_runs), 'study', 'studies')} of "
+            f"runs that earlier code trained"
+        )
         log.warning("%s; make them on the machine that has these runs", text)
     run_list.write(plan.unique_runs(chosen), study_runs, path)
 
 
 def tune(options: argparse.Namespace) -> int:
-    """Run the trials of tuned series whose chosen values are not current, and write the chosen values."""
+    """Run the trials of tuned series whose chosen values are not current, and write the chosen
+    values."""
     from fedrepro.experiments import trials
 
     options.params = PARAMS
@@ -269,7 +331,11 @@ def tune(options: argparse.Namespace) -> int:
     sys.stdout.writelines(f"{series.location}: {series.stale}\n" for series in stale)
     sys.stdout.flush()
     while any(series.unfinished for series in stale):
-        overrides = [f"{key}={getattr(options, key)}" for key in ("scale", "data_mirror", "device") if getattr(options, key)]
+        overrides = [
+            f"{key}={getattr(options, key)}"
+            for key in ("scale", "data_mirror", "device")
+            if getattr(options, key)
+        ]
         targets = [f"tune_{paper}" for paper in dict.fromkeys(series.paper for series in stale)]
         command = [sys.executable, "-m", "snakemake", "--cores", str(options.cores), *targets]
         process = subprocess.Popen([*command, *(["--config", *overrides] if overrides else [])])
@@ -282,7 +348,11 @@ def tune(options: argparse.Namespace) -> int:
     changed = trials.write_choices(planned, project.params)
     sys.stdout.writelines(f"{path}: written\n" for path in changed)
     if not changed:
-        sys.stdout.write("all chosen values are up to date\n" if planned else "no series is tuned at this scale\n")
+        sys.stdout.write(
+            "all chosen values are up to date\n"
+            if planned
+            else "no series is tuned at this scale\n"
+        )
     return 0
 
 
@@ -302,7 +372,9 @@ def keep(options: argparse.Namespace) -> int:
     if folders:
         sys.stdout.write(f"kept {count(len(folders), 'run')}; {text}\n")
     else:
-        sys.stdout.write(f"nothing to keep: {text}{f', {kept} of them kept before' if kept else ''}\n")
+        sys.stdout.write(
+            f"nothing to keep: {text}{f', {kept} of them kept before' if kept else ''}\n"
+        )
     return 0
 
 
@@ -356,12 +428,19 @@ def notebook(options: argparse.Namespace) -> int:
 
 
 def new(options: argparse.Namespace) -> int:
-    """Write the files of a new method, model, data set or paper; print them and the commands to go on with."""
+    """Write the files of a new method, model, data set or paper; print them and the commands to go
+    on with."""
     from fedrepro.cli import new as templates
 
     paths = templates.write(options.kind, options.name)
-    commands = [command.replace(templates.PLACEHOLDER, options.name) for command in templates.NEXT[options.kind]]
-    sys.stdout.write("".join(f"{path}\n" for path in paths) + "".join(f"next: {command}\n" for command in commands))
+    commands = [
+        command.replace(templates.PLACEHOLDER, options.name)
+        for command in templates.NEXT[options.kind]
+    ]
+    sys.stdout.write(
+        "".join(f"{path}\n" for path in paths)
+        + "".join(f"next: {command}\n" for command in commands)
+    )
     return 0
 
 
@@ -373,7 +452,11 @@ def docs(options: argparse.Namespace) -> int:
         raise UserError(f"{PARAMS}: no such file. Run the command in the folder of the repository.")
     if sys.flags.optimize > 1:
         raise UserError(
-            f"PYTHONOPTIMIZE={sys.flags.optimize}: Python leaves out the texts that are written. Unset the variable."
+            f"PYTHONOPTIMIZE={sys.flags.optimize}: Python leaves out the texts that are written. "
+            f"Unset the variable."
         )
-    sys.stdout.write("".join(f"{path} written\n" for path in generated.write()) or "all generated files are up to date\n")
+    sys.stdout.write(
+        "".join(f"{path} written\n" for path in generated.write())
+        or "all generated files are up to date\n"
+    )
     return 0

@@ -1,5 +1,6 @@
-"""The page docs/configuration.md: every setting with its default and description, and every name that may be chosen; the JSON
-schemas of the settings' files; what a verdict means; and what of each paper is registered."""
+"""The page docs/configuration.md: every setting with its default and description, and every name
+that may be chosen; the JSON schemas of the settings' files; what a verdict means; and what of each
+paper is registered."""
 
 import importlib
 import inspect
@@ -14,7 +15,16 @@ from pydantic import TypeAdapter
 
 from fedrepro.config import registry
 from fedrepro.config.json_schema import experiments_schema, settings_schema
-from fedrepro.config.params import Experiment, Params, PixelScaling, Proxy, Scale, Tuning, Validation, read_params
+from fedrepro.config.params import (
+    Experiment,
+    Params,
+    PixelScaling,
+    Proxy,
+    Scale,
+    Tuning,
+    Validation,
+    read_params,
+)
 from fedrepro.config.types import Frozen
 from fedrepro.core.files import atomic_write
 from fedrepro.experiments import registered
@@ -117,14 +127,27 @@ KINDS = {
 
 
 def texts(root: Path = Path()) -> dict[Path, str]:
-    """Return the generated files of the repository `root`: the page, the JSON schemas, and each paper's registered.json."""
-    schemas = {"params": settings_schema, "experiments": experiments_schema, "artifacts": artifacts_schema}
+    """Return the generated files of the repository `root`: the page, the JSON schemas, and each
+    paper's registered.json."""
+    schemas = {
+        "params": settings_schema,
+        "experiments": experiments_schema,
+        "artifacts": artifacts_schema,
+    }
     schemas["protocols"] = TypeAdapter(dict[str, Protocol]).json_schema
-    files = {SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n" for name, schema in schemas.items()}
+    files = {
+        SCHEMAS / f"{name}.schema.json": json.dumps(schema(), indent=1) + "\n"
+        for name, schema in schemas.items()
+    }
     params = read_params(root / "params.yaml")
     papers = {path.relative_to(root): text for path, text in registered.texts(params).items()}
     specs = list(spec.read_papers(params).values())
-    pages = {PAGE: page(), ARTIFACTS: artifacts(specs), VERDICTS: verdicts(), PROTOCOLS: protocols(specs)}
+    pages = {
+        PAGE: page(),
+        ARTIFACTS: artifacts(specs),
+        VERDICTS: verdicts(),
+        PROTOCOLS: protocols(specs),
+    }
     readme = (root / README).read_text(encoding="utf-8") if (root / README).exists() else ""
     return pages | files | papers | {README: with_results(readme, root, params, specs)}
 
@@ -141,13 +164,17 @@ def write(root: Path = Path()) -> list[Path]:
 
 
 def with_results(readme: str, root: Path, params: Params, specs: Sequence[Paper]) -> str:
-    """Return the README with its table of results, between two comments, from the verdicts in reports/."""
+    """Return the README with its table of results, between two comments, from the verdicts in
+    reports/."""
     compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
     scales = sorted(compared, key=lambda name: params.scales[name].compare != "full")
     papers = dict(zip(params.papers, specs, strict=True))
     records = findings.collect_records(root / "reports", papers, scales)
     rows = findings.answer_headlines(records, papers, scales)
-    said = f"{findings.coverage(records, scales)} {findings.count_answers(rows)}\n\n{findings.readme_table(rows, scales)}"
+    said = (
+        f"{findings.coverage(records, scales)} "
+        f"{findings.count_answers(rows)}\n\n{findings.readme_table(rows, scales)}"
+    )
     begin, _, rest = readme.partition(f"{RESULTS}\n")
     return f"{begin}{RESULTS}\n{said}{END}{rest.partition(END)[2]}" if rest else readme
 
@@ -161,12 +188,17 @@ def page() -> str:
 
 def verdicts() -> str:
     """Return the page of what a verdict means."""
-    rules = _table(("verdict", "of a claim"), [(f"*{status}*", rule) for status, rule in RULES.items()])
-    return VERDICTS_PAGE.format(rules=rules, three=replication_tolerance(5, 3), five=replication_tolerance(5, 5))
+    rules = _table(
+        ("verdict", "of a claim"), [(f"*{status}*", rule) for status, rule in RULES.items()]
+    )
+    return VERDICTS_PAGE.format(
+        rules=rules, three=replication_tolerance(5, 3), five=replication_tolerance(5, 5)
+    )
 
 
 def artifacts(papers: Sequence[Paper]) -> str:
-    """Return the page of figures, tables, quantities, claims and protocols, with the shortest example of each in the papers."""
+    """Return the page of figures, tables, quantities, claims and protocols, with the shortest
+    example of each in the papers."""
     claims = [claim for paper in papers for claim in paper.claims.values()]
     groups: dict[str, list[Frozen]] = {
         "Figures": [one for paper in papers for one in paper.figures.values()],
@@ -174,7 +206,9 @@ def artifacts(papers: Sequence[Paper]) -> str:
         "Quantities": [claim.quantity for claim in claims],
     }
     singles: dict[str, list[Frozen]] = {
-        "An experiment, as it is shown": [one for paper in papers for one in paper.experiments.values()],
+        "An experiment, as it is shown": [
+            one for paper in papers for one in paper.experiments.values()
+        ],
         "A claim": list(claims),
         "A protocol": [one for paper in papers for one in paper.protocols.values()],
     }
@@ -183,7 +217,9 @@ def artifacts(papers: Sequence[Paper]) -> str:
         parts.append(f"## {title}\n")
         for kind in registry.names(f"report.{title.lower()}"):
             model = registry.find(f"report.{title.lower()}", kind)
-            parts.append(f"### `{kind}`\n\n{_described(model, [one for one in used if type(one) is model])}")
+            parts.append(
+                f"### `{kind}`\n\n{_described(model, [one for one in used if type(one) is model])}"
+            )
     parts += [f"## {title}\n\n{_described(type(used[0]), used)}" for title, used in singles.items()]
     return "\n".join(parts)
 
@@ -194,8 +230,13 @@ def _described(model: type[Frozen], used: Iterable[Frozen]) -> str:
     keys = [f"**`{key}`**" if field.is_required() else f"`{key}`" for key, field in fields.items()]
     text = f"{' '.join((inspect.getdoc(model) or '').split())}\n\nKeys: {', '.join(keys)}.\n"
     dumped = [one.model_dump(mode="json", exclude_unset=True) for one in used]
-    examples = [yaml.safe_dump(one, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110) for one in dumped]
-    return text + (f"\n```yaml\n{min(examples, key=lambda one: (len(one), one))}```\n" if examples else "")
+    examples = [
+        yaml.safe_dump(one, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+        for one in dumped
+    ]
+    return text + (
+        f"\n```yaml\n{min(examples, key=lambda one: (len(one), one))}```\n" if examples else ""
+    )
 
 
 def protocols(papers: Iterable[Paper]) -> str:
@@ -209,7 +250,14 @@ def protocols(papers: Iterable[Paper]) -> str:
             claim = paper.claims[key]
             sentence = f'"{one.sentence}"' if one.sentence else "explanation"
             rows.append(
-                (f"{claim.text} (`{key}`)", sentence, f"`{claim.experiment}`", str(one.seeds), shown, f"{one.core_hours:g}")
+                (
+                    f"{claim.text} (`{key}`)",
+                    sentence,
+                    f"`{claim.experiment}`",
+                    str(one.seeds),
+                    shown,
+                    f"{one.core_hours:g}",
+                )
             )
             hours += one.core_hours
     head = ("claim", "abstract", "experiment", "seeds", "power", "core hours")
@@ -219,7 +267,8 @@ def protocols(papers: Iterable[Paper]) -> str:
 def _settings(model: type[Frozen]) -> str:
     """Return a Markdown table with a row for each field of a model."""
     schema = model.model_json_schema()
-    schema = schema if "properties" in schema else schema["anyOf"][-1]  # anyOf: a plain name, or a mapping
+    # anyOf: a plain name, or a mapping
+    schema = schema if "properties" in schema else schema["anyOf"][-1]
     required = schema.get("required", ())
     rows = []
     for key, field in schema["properties"].items():
@@ -240,23 +289,36 @@ def _values(field: dict[str, Any]) -> str:
         return field["$ref"].rpartition("/")[2].lower()
     if field.get("type") == "array":
         return f"list of {_values(field.get('items', {}))}"
-    bounds = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    bounds = {
+        "minimum": "at least",
+        "exclusiveMinimum": "above",
+        "maximum": "at most",
+        "exclusiveMaximum": "below",
+    }
     limits = [f"{words} {field[key]}" for key, words in bounds.items() if key in field]
     return " ".join([field.get("type", "mapping"), *limits])
 
 
 def _choices(kind: str) -> str:
-    """Return a Markdown table with a row for each name of a kind, with its options and their defaults."""
+    """Return a Markdown table with a row for each name of a kind, with its options and their
+    defaults."""
     rows = []
     for name in registry.names(kind):
         found = registry.find(kind, name)
-        owner = found if kind in registry.TABLES else importlib.import_module(registry.module_path(kind, name))
+        owner = (
+            found
+            if kind in registry.TABLES
+            else importlib.import_module(registry.module_path(kind, name))
+        )
         docstring = " ".join((getattr(found, "about", None) or inspect.getdoc(owner) or "").split())
         summary = re.split(r"(?<=\.)\s+(?=[A-Z`])", docstring)[0]
         model = registry.options_model(kind, name)
         fields = model.model_json_schema().get("properties", {})
         required = {key for key, field in model.model_fields.items() if field.is_required()}
-        options = [f"`{key}`{' (required)' if key in required else _default(field)}" for key, field in fields.items()]
+        options = [
+            f"`{key}`{' (required)' if key in required else _default(field)}"
+            for key, field in fields.items()
+        ]
         rows.append((f"`{name}`", summary, ", ".join(options)))
     return _table(("name", "what it is", "options and their defaults"), rows)
 

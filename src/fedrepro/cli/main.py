@@ -12,16 +12,25 @@ from typing import Any
 
 from fedrepro.cli import commands
 from fedrepro.cli.terminal import painted
-from fedrepro.core.errors import STOPPED, UserError, as_user_error, is_interrupt, on_signals, stop_on_signals
+from fedrepro.core.errors import (
+    STOPPED,
+    UserError,
+    as_user_error,
+    is_interrupt,
+    on_signals,
+    stop_on_signals,
+)
 from fedrepro.core.version import package_version
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns 0; 2 after a UserError, with its message; 3 if the time budget ended; 130 after an interrupt."""
+    """Run one command. Returns 0; 2 after a UserError, with its message; 3 if the time budget
+    ended; 130 after an interrupt."""
     try:
         stop_on_signals()
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # not every terminal can encode the letters in titles
+            # not every terminal can encode the letters in titles
+            sys.stdout.reconfigure(errors="replace")
         words = sys.argv[1:] if arguments is None else arguments
         if empty := [word for word in words if re.fullmatch("(--[a-z-]+=)?", word)]:
             raise UserError(f"{empty[0] or 'an argument'}: empty. Give a value, or leave it out.")
@@ -52,7 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _output_closed() -> bool:
-    """Return whether the reader of the output has ended, as `| head` does; if so, discard the rest of the output."""
+    """Return whether the reader of the output has ended, as `| head` does; if so, discard the rest
+    of the output."""
     output = select.poll()
     output.register(sys.stdout.fileno(), 0)  # errors alone
     if closed := bool(output.poll(0)):
@@ -63,9 +73,15 @@ def _output_closed() -> bool:
 def _parser() -> argparse.ArgumentParser:
     import shtab  # not before Ctrl-C is heeded
 
-    parser = argparse.ArgumentParser(prog="fedrepro", description="Reproduce four federated-learning papers.")
+    parser = argparse.ArgumentParser(
+        prog="fedrepro", description="Reproduce four federated-learning papers."
+    )
     parser.add_argument("--version", action="version", version=f"fedrepro {package_version()}")
-    shtab.add_argument_to(parser, "--print-completion", help="print a shell's script that completes commands and options")
+    shtab.add_argument_to(
+        parser,
+        "--print-completion",
+        help="print a shell's script that completes commands and options",
+    )
     subparsers = parser.add_subparsers(required=True)
     for name, command, options, text in COMMANDS:
         sub = subparsers.add_parser(name, help=text, allow_abbrev=False)
@@ -88,7 +104,9 @@ def parse_part(text: str) -> tuple[int, int]:
     """Return (3, 100) for 3/100, the third of a hundred parts."""
     match = re.fullmatch("([1-9][0-9]*)/([1-9][0-9]*)", text)
     if not match or int(match[1]) > int(match[2]):
-        raise argparse.ArgumentTypeError(f"'{text}': expected a part and the number of parts, e.g. 3/100")
+        raise argparse.ArgumentTypeError(
+            f"'{text}': expected a part and the number of parts, e.g. 3/100"
+        )
     return int(match[1]), int(match[2])
 
 
@@ -100,43 +118,82 @@ def parse_cores(text: str) -> int:
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "targets": {"nargs": "*", "metavar": "target", "help": "only the runs of this figure, table, paper or experiment"},
+    "targets": {
+        "nargs": "*",
+        "metavar": "target",
+        "help": "only the runs of this figure, table, paper or experiment",
+    },
     "papers": {"nargs": "*", "metavar": "paper", "help": "only this paper"},
     "paper": {"nargs": "?", "help": "show all tested claims of this paper"},
-    "words": {"nargs": "*", "metavar": "METHOD | key=value", "help": "methods, and settings; commas and 0..4 are alternatives"},
+    "words": {
+        "nargs": "*",
+        "metavar": "METHOD | key=value",
+        "help": "methods, and settings; commas and 0..4 are alternatives",
+    },
     "--data": {"metavar": "NAME", "required": True, "help": "data set, e.g. digits"},
     "kind": {"choices": ("method", "model", "dataset", "paper"), "help": "what to add"},
     "name": {"help": "its name: a to z, 0 to 9 and _"},
     "target": {"help": "a figure, as `fedrepro list` names it"},
-    "--params": {"type": Path, "default": commands.PARAMS, "help": "settings file (default: params.yaml)"},
+    "--params": {
+        "type": Path,
+        "default": commands.PARAMS,
+        "help": "settings file (default: params.yaml)",
+    },
     "--scale": {"help": "scale to use instead of the one in the settings file"},
     "--data-mirror": {"help": "folder or URL with the data sets' files"},
     "--device": {"help": "auto, cpu or cuda"},
-    "--executor": {"help": "how clients are trained, e.g. sequential; replaces `executor` of the settings"},
+    "--executor": {
+        "help": "how clients are trained, e.g. sequential; replaces `executor` of the settings"
+    },
     "--paper": {"help": "only this paper"},
-    "--results": {"type": Path, "default": Path("results"), "help": "folder of the runs (default: results)"},
+    "--results": {
+        "type": Path,
+        "default": Path("results"),
+        "help": "folder of the runs (default: results)",
+    },
     "--cores": {
         "type": parse_cores,
         "default": commands.available_cores(),
-        "help": "number of cores to use, or for which to estimate the time (default: all of this machine)",
+        "help": "number of cores to use, or for which to estimate the time (default: all of this "
+        "machine)",
     },
     "--budget": {"type": parse_seconds, "help": "stop cleanly after this long, e.g. 90s, 9m, 2h"},
     "--runs": {
         "type": Path,
         "help": "train the runs in this list, which `fedrepro plan --export` wrote",
     },
-    "--part": {"type": parse_part, "help": "with --runs: train only this part of the list, e.g. 3/100, as one job of an array"},
-    "--export": {"type": Path, "help": "write the unfinished runs to this file, for a machine without settings"},
-    "--other-code": {"action": "store_true", "help": "also list finished runs of current settings that earlier code trained"},
+    "--part": {
+        "type": parse_part,
+        "help": "with --runs: train only this part of the list, e.g. 3/100, as one job of an array",
+    },
+    "--export": {
+        "type": Path,
+        "help": "write the unfinished runs to this file, for a machine without settings",
+    },
+    "--other-code": {
+        "action": "store_true",
+        "help": "also list finished runs of current settings that earlier code trained",
+    },
     "--out": {
         "type": Path,
-        "help": "file (of run: folder) to write; the default is in reports/<scale>/notebooks, of run in results/own",
+        "help": "file (of run: folder) to write; the default is in reports/<scale>/notebooks, of "
+        "run in results/own",
     },
 }
 COMMON = "--params --data-mirror --results"
 COMMANDS = (  # name, function, options, help
-    ("list", commands.list_targets, f"{COMMON} --scale --device --cores", "list all targets with title, state and cost"),
-    ("verdicts", commands.verdicts, "paper --params --scale", "show the verdicts on a paper's claims, or on all main claims"),
+    (
+        "list",
+        commands.list_targets,
+        f"{COMMON} --scale --device --cores",
+        "list all targets with title, state and cost",
+    ),
+    (
+        "verdicts",
+        commands.verdicts,
+        "paper --params --scale",
+        "show the verdicts on a paper's claims, or on all main claims",
+    ),
     (
         "train",
         commands.train,
@@ -149,13 +206,53 @@ COMMANDS = (  # name, function, options, help
         "words --data --data-mirror --results --device --executor --out",
         "train methods on settings given here, and compare",
     ),
-    ("plan", commands.plan, f"targets {COMMON} --scale --device --cores --export", "show unfinished runs and their cost"),
-    ("tune", commands.tune, "papers --scale --data-mirror --device --cores", "choose the values of tuned series by trials"),
-    ("keep", commands.keep, f"targets {COMMON} --scale", "copy finished runs to results/kept, to be committed"),
-    ("store", commands.store, "--params --paper --results", "copy finished runs to results/stored, which DVC tracks"),
-    ("restore", commands.restore, "--params --paper --results", "copy runs from results/stored to results/runs"),
-    ("prune", commands.prune, f"{COMMON} --other-code", "list runs and partitions that no scale uses any more"),
-    ("notebook", commands.notebook, "target --params --scale --out", "write a notebook that works on a figure's numbers"),
-    ("new", commands.new, "kind name", "write the files of a new method, model, data set or paper, to be changed"),
+    (
+        "plan",
+        commands.plan,
+        f"targets {COMMON} --scale --device --cores --export",
+        "show unfinished runs and their cost",
+    ),
+    (
+        "tune",
+        commands.tune,
+        "papers --scale --data-mirror --device --cores",
+        "choose the values of tuned series by trials",
+    ),
+    (
+        "keep",
+        commands.keep,
+        f"targets {COMMON} --scale",
+        "copy finished runs to results/kept, to be committed",
+    ),
+    (
+        "store",
+        commands.store,
+        "--params --paper --results",
+        "copy finished runs to results/stored, which DVC tracks",
+    ),
+    (
+        "restore",
+        commands.restore,
+        "--params --paper --results",
+        "copy runs from results/stored to results/runs",
+    ),
+    (
+        "prune",
+        commands.prune,
+        f"{COMMON} --other-code",
+        "list runs and partitions that no scale uses any more",
+    ),
+    (
+        "notebook",
+        commands.notebook,
+        "target --params --scale --out",
+        "write a notebook that works on a figure's numbers",
+    ),
+    (
+        "new",
+        commands.new,
+        "kind name",
+        "write the files of a new method, model, data set or paper, to be changed",
+    ),
     ("docs", commands.docs, "", "write docs/configuration.md and the schemas of the settings"),
 )

@@ -1,1 +1,2 @@
-"""Settings: models and readers of params.yaml and of the papers' files, and the registry of names."""
+"""Settings: models and readers of params.yaml and of the papers' files, and the registry of
+names."""

@@ -1,4 +1,5 @@
-"""The registry of names that settings may choose: the modules in a folder, so that adding a file registers it."""
+"""The registry of names that settings may choose: the modules in a folder, so that adding a file
+registers it."""
 
 import functools
 import importlib
@@ -19,8 +20,10 @@ TABLES = {  # kind -> the module with its table
     "tasks": ("models.tasks", "TASKS"),
 }
 UNREGISTERED = ("base", "tasks")  # modules in the packages that are no choices
-CLASSES = ("algorithms", "models", "studies")  # kinds whose modules have a class of their name: FedProx in fedprox.py
-OWN: dict[str, type] = {}  # the user's own methods of this process, by module and class; no registered name has a dot
+# kinds whose modules have a class of their name: FedProx in fedprox.py
+CLASSES = ("algorithms", "models", "studies")
+# the user's own methods of this process, by module and class; no registered name has a dot
+OWN: dict[str, type] = {}
 
 
 def names(kind: str) -> list[str]:
@@ -32,7 +35,9 @@ def names(kind: str) -> list[str]:
 def _names(kind: str) -> tuple[str, ...]:
     package = importlib.import_module(module_path(kind))
     modules = (module.name for module in pkgutil.iter_modules(package.__path__))
-    return tuple(sorted(name for name in modules if not name.startswith("_") and name not in UNREGISTERED))
+    return tuple(
+        sorted(name for name in modules if not name.startswith("_") and name not in UNREGISTERED)
+    )
 
 
 def module_path(kind: str, name: str | None = None) -> str:
@@ -47,7 +52,8 @@ def _table(kind: str) -> dict[str, Any]:
     return getattr(_import(module_path(kind)), TABLES[kind][1])
 
 
-_import = functools.cache(importlib.import_module)  # which takes microseconds even for what is imported
+# which takes microseconds even for what is imported
+_import = functools.cache(importlib.import_module)
 
 
 def _singular(kind: str) -> str:
@@ -55,7 +61,8 @@ def _singular(kind: str) -> str:
 
 
 def find(kind: str, name: str | None) -> Any:
-    """Return the row of a name for kinds with a table, its class for kinds in CLASSES, else its module.
+    """Return the row of a name for kinds with a table, its class for kinds in CLASSES, else its
+    module.
 
     Raises UserError, with the valid names."""
     if kind == "algorithms" and name in OWN:
@@ -72,12 +79,17 @@ def find(kind: str, name: str | None) -> Any:
 @functools.cache
 def _class_of(module: ModuleType, name: str) -> type:
     """Return the class of a name, whatever its case; the last one, if a name is given twice."""
-    *_, found = (value for key, value in vars(module).items() if key.lower() == name and isinstance(value, type))
+    *_, found = (
+        value
+        for key, value in vars(module).items()
+        if key.lower() == name and isinstance(value, type)
+    )
     return found
 
 
 def options_model(kind: str, name: str) -> type[Frozen]:
-    """Return the model of a choice's options, by default one without fields. Raises UserError for an unknown name."""
+    """Return the model of a choice's options, by default one without fields. Raises UserError for
+    an unknown name."""
     owner = find(kind, name)
     if isinstance(owner, type) and issubclass(owner, Frozen):
         return owner
@@ -87,4 +99,6 @@ def options_model(kind: str, name: str) -> type[Frozen]:
 def parse_options(kind: str, choice: Choice | str) -> Frozen:
     """Return the parsed options of a choice. Raises UserError for an unknown name or option."""
     choice = Choice.model_validate(choice)
-    return parse(options_model(kind, choice.name), choice.options, f"{_singular(kind)} {choice.name}")
+    return parse(
+        options_model(kind, choice.name), choice.options, f"{_singular(kind)} {choice.name}"
+    )

@@ -1,4 +1,5 @@
-"""Types of settings: checked numbers and names, choices by name, input files, and error messages with the valid keys."""
+"""Types of settings: checked numbers and names, choices by name, input files, and error messages
+with the valid keys."""
 
 import functools
 import re
@@ -44,7 +45,8 @@ def _listed(value: Any) -> Any:
 
 
 def _fits(value: float) -> float:
-    """Raise ValueError for an int that needs more than 64 bits, or a float that needs more than 32."""
+    """Raise ValueError for an int that needs more than 64 bits, or a float that needs more than
+    32."""
     if value > LARGEST[type(value)]:
         raise ValueError(f"at most {LARGEST[type(value)]:g}")
     return value
@@ -54,7 +56,9 @@ def _key(value: Any) -> Any:
     if not isinstance(value, str) or not re.fullmatch(NAME, value):
         suggestion = re.sub("[^a-z0-9]+", "_", str(value).lower()).strip("_")[:MAX_LETTERS]
         advice = f", such as {suggestion}" if suggestion else ""
-        raise ValueError(f"a name consists of a to z, 0 to 9 and _, at most {MAX_LETTERS} of them{advice}")
+        raise ValueError(
+            f"a name consists of a to z, 0 to 9 and _, at most {MAX_LETTERS} of them{advice}"
+        )
     return value
 
 
@@ -66,20 +70,37 @@ LARGEST = {int: (1 << 63) - 1, float: 3.4e38}
 Number = BeforeValidator(_no_bool)
 Listed = BeforeValidator(_listed)
 Seed = Annotated[int, Field(ge=0), Number, AfterValidator(_fits)]
-# Planning takes a millisecond a run. With 1,000 seeds the error of a mean is a thirtieth of the standard deviation
-Seeds = Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct), Listed]
+# Planning takes a millisecond a run. With 1,000 seeds the error of a mean is a thirtieth of the
+# standard deviation
+Seeds = Annotated[
+    tuple[Seed, ...], Field(min_length=1, max_length=1000), AfterValidator(distinct), Listed
+]
 Count = Annotated[int, Field(ge=1), Number]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number, AfterValidator(_fits)]
 Fraction = Annotated[float, Field(ge=0, le=1), Number]
 Share = Annotated[float, Field(gt=0, le=1), Number]
 Rate = Annotated[float, Field(ge=0, lt=1), Number]  # of dropout, of images held out
-Numbers = Annotated[tuple[Annotated[int, Field(ge=0), Number], ...], Field(min_length=1), AfterValidator(distinct), Listed]
-Key = Annotated[str, BeforeValidator(_key)]  # used in names of files and of targets and in addresses on pages
+Numbers = Annotated[
+    tuple[Annotated[int, Field(ge=0), Number], ...],
+    Field(min_length=1),
+    AfterValidator(distinct),
+    Listed,
+]
+# used in names of files and of targets and in addresses on pages
+Key = Annotated[str, BeforeValidator(_key)]
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["auto", "sequential", "stacked", "plain", "sequential+graph", "stacked+graph"]
 Change = Literal[
-    "crop", "reflected_crop", "resized_crop", "flip", "vertical_flip", "affine", "brightness", "contrast", "contrast_jitter"
+    "crop",
+    "reflected_crop",
+    "resized_crop",
+    "flip",
+    "vertical_flip",
+    "affine",
+    "brightness",
+    "contrast",
+    "contrast_jitter",
 ]
 if TYPE_CHECKING:
     MeasureName = str  # a type checker cannot read the names from MEASURES
@@ -98,7 +119,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Choice(Frozen):
-    """A name from the registry with the options that its module declares: `{name: fedprox, mu: 0.1}`, or the name alone."""
+    """A name from the registry with the options that its module declares: `{name: fedprox, mu:
+    0.1}`, or the name alone."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     name: str
@@ -118,7 +140,8 @@ class Choice(Frozen):
 
 
 class _InputFile(Frozen):
-    """A file of an option, with its sha256, so that a run on other content has another name. Settings give only the path."""
+    """A file of an option, with its sha256, so that a run on other content has another name.
+    Settings give only the path."""
 
     path: str
     sha256: str
@@ -134,7 +157,8 @@ class _InputFile(Frozen):
 
 
 def read_input(path: str, digest: str) -> bytes:
-    """Return the content of an input file with this sha256. Raises UserError if it has another one."""
+    """Return the content of an input file with this sha256. Raises UserError if it has another
+    one."""
     try:
         content = _content(path)
     except ValueError as error:
@@ -145,7 +169,8 @@ def read_input(path: str, digest: str) -> bytes:
 
 
 def _digest(path: str) -> str:
-    """Return the sha256 of a file. That of a large file is cached until its size or time changes: settings are read often."""
+    """Return the sha256 of a file. That of a large file is cached until its size or time changes:
+    settings are read often."""
     state = Path(path).stat() if Path(path).is_file() else None
     if state is None or state.st_size < LARGE_FILE:
         return sha256(_content(path))
@@ -163,14 +188,17 @@ def _content(path: str) -> bytes:
     except UserError as error:
         raise ValueError(str(error)) from None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        raise ValueError(
+            f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
 
 
 InputFile = Annotated[_InputFile, WithJsonSchema({"type": "string"})]
 
 
 def _plain(choice: Choice, serialize: SerializerFunctionWrapHandler) -> Any:
-    """Return a choice without options as its name, as users write it and earlier results store it."""
+    """Return a choice without options as its name, as users write it and earlier results store
+    it."""
     return serialize(choice) if choice.options else choice.name
 
 
@@ -178,32 +206,45 @@ PlainChoice = Annotated[Choice, WrapSerializer(_plain)]
 
 
 def parse(model: type[Model], values: Any, where: str) -> Model:
-    """Return a validated model. Raises UserError with one line per mistake: `<where>: <key>: <problem>`."""
+    """Return a validated model. Raises UserError with one line per mistake: `<where>: <key>:
+    <problem>`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
         errors = error.errors()
-        parents = {item["loc"][:-1] for item in errors}  # a list whose items are wrong is not reported as too short
-        lines = [_explain(model, item) for item in errors if item["type"] != "too_short" or item["loc"] not in parents]
+        # a list whose items are wrong is not reported as too short
+        parents = {item["loc"][:-1] for item in errors}
+        lines = [
+            _explain(model, item)
+            for item in errors
+            if item["type"] != "too_short" or item["loc"] not in parents
+        ]
         raise UserError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
 def _explain(model: type[BaseModel], item: Any) -> str:
-    place = item["loc"][:-2] if item["loc"][-1:] == ("[key]",) else item["loc"]  # the message itself shows a wrong key
+    # the message itself shows a wrong key
+    place = item["loc"][:-2] if item["loc"][-1:] == ("[key]",) else item["loc"]
     key = ".".join(map(str, place))
     if item["type"] == "extra_forbidden":
         valid = ", ".join(sorted(_fields_at(model, item["loc"][:-1])))
         return f"{key}: unknown key" + (f": choose from {valid}" if valid else "")
-    message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]  # our text without pydantic's prefix
+    # our text without pydantic's prefix
+    message = str(item["ctx"]["error"]) if item["type"] == "value_error" else item["msg"]
     value = f" (got {item['input']!r})" if isinstance(item["input"], str | int | float) else ""
     return f"{key}: {message}{value}" if key else message
 
 
 def _fields_at(model: Any, path: tuple) -> list[str]:
-    """Return the fields of the model at a path of keys, following nested models and dictionaries of models."""
+    """Return the fields of the model at a path of keys, following nested models and dictionaries of
+    models."""
     for key in path:
         field = getattr(model, "model_fields", {}).get(key)
         annotation = field.annotation if field else model
         arguments = [a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")]
-        model = annotation if hasattr(annotation, "model_fields") else (arguments[0] if arguments else None)
+        model = (
+            annotation
+            if hasattr(annotation, "model_fields")
+            else (arguments[0] if arguments else None)
+        )
     return list(getattr(model, "model_fields", {}))

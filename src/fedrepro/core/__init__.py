@@ -1,1 +1,2 @@
-"""Foundations without imports from other packages: errors, atomic files, random streams, provenance, metrics, formatting."""
+"""Foundations without imports from other packages: errors, atomic files, random streams,
+provenance, metrics, formatting."""

@@ -20,17 +20,21 @@ from fedrepro.core.errors import UserError
 
 DELETE_ADVICE = "delete it and run again"
 MAX_BYTES = 1 << 30  # of a file that is read whole
-NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}  # of file systems without locks
+# of file systems without locks
+NO_LOCKS = {errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 SEAL = "seal"  # the key of the digest of all other keys
-MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]  # tells process numbers apart on a shared disk
+# tells process numbers apart on a shared disk
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:6]
 
 
 @contextlib.contextmanager
 def single_process(path: Path, wait: bool = True) -> Iterator[None]:
-    """Let one process at a time run the block, by a lock on the file `path` that the system releases when the process ends.
+    """Let one process at a time run the block, by a lock on the file `path` that the system
+    releases when the process ends.
 
-    On a file system without locks every process may run it. Raises UserError if another process has the lock and `wait` is
-    False, or if the path is a link, through which would be written, or a folder or pipe.
+    On a file system without locks every process may run it. Raises UserError if another process has
+    the lock and `wait` is False, or if the path is a link, through which would be written, or a
+    folder or pipe.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,16 +55,21 @@ def check_regular(path: Path, advice: str = DELETE_ADVICE) -> None:
 
 
 def check_no_links(folder: Path) -> None:
-    """Raise UserError if a folder, or anything in it, is neither a regular file nor a folder: not safe to write or delete."""
+    """Raise UserError if a folder, or anything in it, is neither a regular file nor a folder: not
+    safe to write or delete."""
     for path in (folder, *folder.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):  # deleted by a process that works in the folder
+        # deleted by a process that works in the folder
+        with contextlib.suppress(FileNotFoundError):
             mode = path.lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise UserError(f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {DELETE_ADVICE}")
+                raise UserError(
+                    f"{path}: {'a link' if stat.S_ISLNK(mode) else 'not a file'}; {DELETE_ADVICE}"
+                )
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process has locked a file; True also for another user's file, whose lock cannot be checked."""
+    """Return whether a process has locked a file; True also for another user's file, whose lock
+    cannot be checked."""
     if path.exists() and not path.is_file():
         return False
     try:
@@ -73,7 +82,8 @@ def is_locked(path: Path) -> bool:
 
 
 def lock(file: IO[str], wait: bool = False) -> bool | None:
-    """Lock an open file until it is closed. Returns whether it succeeded, or None on a file system without locks."""
+    """Lock an open file until it is closed. Returns whether it succeeded, or None on a file system
+    without locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -87,7 +97,8 @@ def lock(file: IO[str], wait: bool = False) -> bool | None:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path of this process; when the block ends without error, it replaces `path` in one step."""
+    """Yield a temporary path of this process; when the block ends without error, it replaces `path`
+    in one step."""
     temporary = temporary_path(path)
     try:
         yield temporary
@@ -111,11 +122,14 @@ def remove_stale_parts(path: Path) -> None:
 
 def stale_parts(path: Path) -> list[Path]:
     """Return the temporary files for `path` that killed processes of this machine left."""
-    return sorted(filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part")))
+    return sorted(
+        filter(_abandoned, path.parent.glob(f".{glob.escape(path.name)}.{MACHINE}-*.part"))
+    )
 
 
 def remove_stale_parts_below(folder: Path) -> None:
-    """Remove all stale temporary files in a folder and its subfolders, left by killed processes of this machine."""
+    """Remove all stale temporary files in a folder and its subfolders, left by killed processes of
+    this machine."""
     _remove(filter(_abandoned, list(folder.rglob(".*.part"))))
 
 
@@ -144,12 +158,15 @@ def is_alive(process: int) -> bool:
 
 
 def read_file(path: Path, advice: str = DELETE_ADVICE, max_bytes: int = MAX_BYTES) -> bytes:
-    """Read a whole file. Raises UserError for a folder, for a pipe, which would block, and for too large a file."""
+    """Read a whole file. Raises UserError for a folder, for a pipe, which would block, and for too
+    large a file."""
     state = path.stat()
     if not stat.S_ISREG(state.st_mode):
         raise UserError(f"{path}: not a file; {advice}")
     if state.st_size > max_bytes:
-        raise UserError(f"{path}: {state.st_size} bytes, of which at most {max_bytes} are read; {advice}")
+        raise UserError(
+            f"{path}: {state.st_size} bytes, of which at most {max_bytes} are read; {advice}"
+        )
     with path.open("rb") as file:
         return file.read(state.st_size)
 
@@ -157,8 +174,8 @@ def read_file(path: Path, advice: str = DELETE_ADVICE, max_bytes: int = MAX_BYTE
 def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any] | None:
     """Read a small JSON file that this package wrote; None if it does not exist.
 
-    Raises UserError, ending with `advice`, if the file is damaged, lacks one of the keys or does not fit its seal (a file that
-    a user wrote has none).
+    Raises UserError, ending with `advice`, if the file is damaged, lacks one of the keys or does
+    not fit its seal (a file that a user wrote has none).
     """
     try:
         content = read_file(path, advice)
@@ -167,7 +184,9 @@ def read_json(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, 
     return parse_json(content, path, *keys, advice=advice)
 
 
-def parse_json(content: bytes, path: Path, *keys: str, advice: str = DELETE_ADVICE) -> dict[str, Any]:
+def parse_json(
+    content: bytes, path: Path, *keys: str, advice: str = DELETE_ADVICE
+) -> dict[str, Any]:
     """Parse the content of a file as `read_json` does; `path` is for messages."""
     values = _parsed(content, path, advice)
     if not isinstance(values, dict):
@@ -196,18 +215,25 @@ def read_required_json(path: Path, *keys: str) -> dict[str, Any]:
 
 
 def read_records(path: Path, *keys: str, advice: str = DELETE_ADVICE) -> list[dict[str, Any]]:
-    """Read a list of records, each with these keys, that this package wrote. Raises UserError if it is damaged or missing."""
+    """Read a list of records, each with these keys, that this package wrote. Raises UserError if it
+    is damaged or missing."""
     try:
         records = _parsed(read_file(path), path, advice)
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: not there; run again") from None
-    if not isinstance(records, list) or not all(isinstance(one, dict) and one.keys() >= set(keys) for one in records):
-        raise UserError(f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; {advice}")
+    if not isinstance(records, list) or not all(
+        isinstance(one, dict) and one.keys() >= set(keys) for one in records
+    ):
+        raise UserError(
+            f"{path}: damaged, expected a list of records with {', '.join(keys) or 'names'}; "
+            f"{advice}"
+        )
     return records
 
 
 def parse_rows(content: bytes, path: Path, advice: str = DELETE_ADVICE) -> list[dict[str, str]]:
-    """Parse a CSV file that this package wrote, cells as text. Raises UserError if it is damaged."""
+    """Parse a CSV file that this package wrote, cells as text. Raises UserError if it is
+    damaged."""
     try:
         return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
@@ -226,7 +252,8 @@ def json_text(values: dict[str, Any]) -> str:
 
 
 def _seal(values: dict[str, Any]) -> str:
-    return sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True))  # via JSON, which turns all keys into texts
+    # via JSON, which turns all keys into texts
+    return sha256(json.dumps(json.loads(json.dumps(values)), sort_keys=True))
 
 
 def sha256(*parts: bytes | memoryview | str) -> str:

@@ -14,5 +14,6 @@ def duration(seconds: float) -> str:
 
 
 def count(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun, as "1 run" or "2 runs"; `plural` is for nouns that do not just take an s."""
+    """Return a number with its noun, as "1 run" or "2 runs"; `plural` is for nouns that do not just
+    take an s."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"

@@ -1,4 +1,5 @@
-"""Labels of data in reports: their title and, in brackets, their source. Light, since reports parse them too."""
+"""Labels of data in reports: their title and, in brackets, their source. Light, since reports parse
+them too."""
 
 from typing import Any
 
@@ -12,12 +13,15 @@ NOTES = {  # source -> note, for data that are neither the official release nor 
 
 
 def format_label(meta: dict[str, Any]) -> str:
-    """Return the label of prepared data, from their `meta.json`; a copy's has the name of its release."""
+    """Return the label of prepared data, from their `meta.json`; a copy's has the name of its
+    release."""
     source = meta["source"]
     note = NOTES.get(source, source)
     if source == "mirror":
         note = f"{meta.get('release') or source}; {DIFFERS}"
-    return f"{meta['title']} ({OFFICIAL if meta['official'] and source != 'scikit-learn' else note})"
+    return (
+        f"{meta['title']} ({OFFICIAL if meta['official'] and source != 'scikit-learn' else note})"
+    )
 
 
 def parse_label(label: str) -> tuple[str, str]:

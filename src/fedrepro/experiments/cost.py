@@ -1,4 +1,5 @@
-"""Expected cost of the work that is not finished: by experiment, and as time on a number of cores."""
+"""Expected cost of the work that is not finished: by experiment, and as time on a number of
+cores."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -16,21 +17,30 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.run import Run
 from fedrepro.training import devices
 
-START_SECONDS = 8.0  # of processor time before a job's process trains: Snakemake, Python and torch, on AMD EPYC (Zen 4)
+# of processor time before a job's process trains: Snakemake, Python and torch, on AMD EPYC (Zen 4)
+START_SECONDS = 8.0
 HEAD = f"{'experiment':<34} {'runs':>9} {'samples':>9} {'TFLOP':>9} {'time':>8}"
 
 
 def missing_work(planned: Iterable[Work], params: Params, paths: Paths) -> list[Work]:
-    """Return the unfinished runs and studies of some work, with their costs. Raises UserError for what cannot be run."""
+    """Return the unfinished runs and studies of some work, with their costs. Raises UserError for
+    what cannot be run."""
     device, counts = devices.planned_device(params.device), cost_model.CountCache(paths)
-    hardware, cores_per_run = provenance.hardware(device), params.cores_per_run if device.type == "cpu" else 1
+    hardware, cores_per_run = (
+        provenance.hardware(device),
+        params.cores_per_run if device.type == "cpu" else 1,
+    )
     missing = [work for work in planned if not work.done_file.exists()]
     ratios = cost_model.kept_ratios(paths, device) if missing else {}
     costed: list[Work] = []
     for work in missing:
         run, executor, cores = work.item, params.executor, cores_per_run
         if work.is_study:
-            run, executor, cores = study_plan.cost_bound(work.item), work.item.study.executor or executor, 1
+            run, executor, cores = (
+                study_plan.cost_bound(work.item),
+                work.item.study.executor or executor,
+                1,
+            )
         try:
             cost = cost_model.estimate(run, counts, executor, device, ratios, hardware, cores)
         except UserError as error:  # for example a network that the method does not support
@@ -40,27 +50,43 @@ def missing_work(planned: Iterable[Work], params: Params, paths: Paths) -> list[
     return costed
 
 
-def core_hours(groups: Mapping[str, Mapping[str, Iterable[Run]]], paths: Paths) -> dict[str, dict[str, float]]:
-    """Return the core hours that groups of each paper's runs take, judged in the same way on every machine."""
+def core_hours(
+    groups: Mapping[str, Mapping[str, Iterable[Run]]], paths: Paths
+) -> dict[str, dict[str, float]]:
+    """Return the core hours that groups of each paper's runs take, judged in the same way on every
+    machine."""
     counts, cpu = cost_model.CountCache(paths), torch.device("cpu")
     ratios = cost_model.kept_ratios(paths, cpu)
 
     def hours(runs: Iterable[Run]) -> float:
-        return sum(cost_model.estimate(run, counts, "auto", cpu, ratios).seconds for run in runs) / 3600
+        return (
+            sum(cost_model.estimate(run, counts, "auto", cpu, ratios).seconds for run in runs)
+            / 3600
+        )
 
-    return {paper: {name: hours(runs) for name, runs in own.items()} for paper, own in groups.items()}
+    return {
+        paper: {name: hours(runs) for name, runs in own.items()} for paper, own in groups.items()
+    }
 
 
 def wall_seconds(pending: Collection[Work], cores: int) -> float:
-    """Return the seconds until all work is finished on a number of cores: first the runs, then the studies."""
-    return sum(_makespan([work.cost for work in pending if work.is_study is is_study], cores) for is_study in (False, True))
+    """Return the seconds until all work is finished on a number of cores: first the runs, then the
+    studies."""
+    return sum(
+        _makespan([work.cost for work in pending if work.is_study is is_study], cores)
+        for is_study in (False, True)
+    )
 
 
 def _makespan(costs: list[Cost], cores: int) -> float:
-    return makespan([cost.seconds for cost in costs], cores // max((cost.cores for cost in costs), default=1))
+    return makespan(
+        [cost.seconds for cost in costs], cores // max((cost.cores for cost in costs), default=1)
+    )
 
 
-def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[Work], cores: int, scale: str) -> str:
+def plan_table(
+    chosen: Iterable[PlannedExperiment], pending: Collection[Work], cores: int, scale: str
+) -> str:
     """Format a table of experiments: how many of their runs are unfinished, and what these cost."""
     lines = [HEAD]
     for item in chosen:
@@ -69,22 +95,36 @@ def plan_table(chosen: Iterable[PlannedExperiment], pending: Collection[Work], c
             lines.append(f"{name:<34} skipped: {item.skipped}")
             continue
         unfinished = [work for work in pending if work.group == name]
-        lines.append(_line(name, f"{len(unfinished)} of {len({run.folder for run in item.runs})}", unfinished))
+        lines.append(
+            _line(
+                name, f"{len(unfinished)} of {len({run.folder for run in item.runs})}", unfinished
+            )
+        )
     studies = _grouped(work for work in pending if work.is_study)
     lines += [_line(group, str(len(members)), members) for group, members in studies.items()]
     runs = sum(not work.is_study for work in pending)
-    return "\n".join([*lines, _line(f"scale {scale}, one after the other", str(runs), pending), _total(pending, cores)])
+    return "\n".join(
+        [
+            *lines,
+            _line(f"scale {scale}, one after the other", str(runs), pending),
+            _total(pending, cores),
+        ]
+    )
 
 
 def pending_table(pending: Collection[Work], cores: int, processes: int = 0) -> str:
     """Format a table of the requested work that is unfinished, which so many processes do."""
-    lines = [_line(group, str(len(members)), members) for group, members in _grouped(pending).items()]
+    lines = [
+        _line(group, str(len(members)), members) for group, members in _grouped(pending).items()
+    ]
     first = f"To be trained: {_total(pending, cores, processes)}, by the seconds of similar runs."
     return "\n".join([first, HEAD, *lines])
 
 
 def _total(pending: Collection[Work], cores: int, processes: int = 0) -> str:
-    seconds = wall_seconds(pending, cores) + START_SECONDS * processes / max(1, min(cores, processes))
+    seconds = wall_seconds(pending, cores) + START_SECONDS * processes / max(
+        1, min(cores, processes)
+    )
     return f"about {duration(seconds)} on {count(cores, 'core')}"
 
 

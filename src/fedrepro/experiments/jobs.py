@@ -1,8 +1,9 @@
-"""Packing of missing work into jobs: large enough to amortise process start-up, numerous enough to keep every core busy.
+"""Packing of missing work into jobs: large enough to amortise process start-up, numerous enough to
+keep every core busy.
 
-The main process decides and writes its decision down. A process that does one of the jobs reads it, perhaps on another machine
-and when some of the work is finished already. A job's name contains a hash of its work, so that two main processes never use
-one name for different jobs.
+The main process decides and writes its decision down. A process that does one of the jobs reads it,
+perhaps on another machine and when some of the work is finished already. A job's name contains a
+hash of its work, so that two main processes never use one name for different jobs.
 """
 
 import heapq
@@ -19,7 +20,9 @@ from fedrepro.core.files import atomic_write
 MIN_JOB_SECONDS = 60  # of work for which starting a process pays: importing torch takes 2.5 to 4
 SHORT_WORK_SECONDS = 300  # for each core
 RESERVED_MINUTES = 60  # beside twice the estimate, which a node's speed may exceed
-LABEL_BYTES = 120  # of a job's name without its hash: with a prefix and an ending it names files, which have 255 at most
+# of a job's name without its hash: with a prefix and an ending it names files, which have 255 at
+# most
+LABEL_BYTES = 120
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Work:
-    """A run, or a study of a run, of an experiment. Its `done_file` exists exactly if it is finished."""
+    """A run, or a study of a run, of an experiment. Its `done_file` exists exactly if it is
+    finished."""
 
     item: Any  # Run or StudyRun
     done_file: Path
@@ -78,11 +82,13 @@ class Job:
         return sum(work.cost.seconds for work in self.work)
 
     def minutes(self, attempt: int) -> int:
-        """Return the time that a cluster reserves: twice the estimate and an hour, more at each attempt."""
+        """Return the time that a cluster reserves: twice the estimate and an hour, more at each
+        attempt."""
         return attempt * (RESERVED_MINUTES + math.ceil(self.seconds / 30))
 
     def megabytes(self, attempt: int) -> int:
-        """Return the memory that a cluster reserves: that of the largest work, more at each attempt."""
+        """Return the memory that a cluster reserves: that of the largest work, more at each
+        attempt."""
         return attempt * math.ceil(max(work.cost.memory for work in self.work) / 1e6)
 
 
@@ -105,17 +111,28 @@ def pack_jobs(missing: Sequence[Work], min_jobs: int, together: bool = True) -> 
         count = max(1, math.ceil(min_jobs * sum(costs) / total))
         bundles = _bundles(group, min(MIN_JOB_SECONDS, sum(costs) / (2 * count)))
         for job in pack([sum(costs[position] for position in bundle) for bundle in bundles], count):
-            jobs.append(_job(tuple(group[position] for position in sorted(sum((bundles[number] for number in job), [])))))
+            jobs.append(
+                _job(
+                    tuple(
+                        group[position]
+                        for position in sorted(sum((bundles[number] for number in job), []))
+                    )
+                )
+            )
     return sorted(jobs, key=lambda job: -job.seconds)
 
 
 def _bundles(group: Sequence[Work], limit: float) -> list[list[int]]:
-    """Join positions of work that has the same key, as long as their bundle stays below `limit` seconds."""
+    """Join positions of work that has the same key, as long as their bundle stays below `limit`
+    seconds."""
     bundles: list[list[int]] = []
     last: dict[str, list[int]] = {}
     for position, work in enumerate(group):
         key = work.step_cache_key
-        if key in last and sum(group[other].cost.seconds for other in last[key]) + work.cost.seconds < limit:
+        if (
+            key in last
+            and sum(group[other].cost.seconds for other in last[key]) + work.cost.seconds < limit
+        ):
             last[key].append(position)
             continue
         bundles.append([position])
@@ -124,11 +141,14 @@ def _bundles(group: Sequence[Work], limit: float) -> list[list[int]]:
     return bundles
 
 
-def pack(costs: Sequence[float], min_jobs: int, min_seconds: float = MIN_JOB_SECONDS) -> list[list[int]]:
+def pack(
+    costs: Sequence[float], min_jobs: int, min_seconds: float = MIN_JOB_SECONDS
+) -> list[list[int]]:
     """Distribute items over jobs.
 
-    There are as many jobs as can each have `min_seconds` of work, so that a long item has a job of its own, and at least
-    `min_jobs` if there are as many items. Items are assigned longest first, each to the job with the least work.
+    There are as many jobs as can each have `min_seconds` of work, so that a long item has a job of
+    its own, and at least `min_jobs` if there are as many items. Items are assigned longest first,
+    each to the job with the least work.
 
     Args:
         costs: seconds of each item.
@@ -140,12 +160,15 @@ def pack(costs: Sequence[float], min_jobs: int, min_seconds: float = MIN_JOB_SEC
     while jobs > min_jobs and min(_loads(costs, _spread(costs, jobs))) < min_seconds:
         jobs -= 1
     spread = _spread(costs, min(max(jobs, min_jobs, 1), len(costs)))
-    return [spread[i] for _, i in sorted((-load, i) for i, load in enumerate(_loads(costs, spread)))]
+    return [
+        spread[i] for _, i in sorted((-load, i) for i, load in enumerate(_loads(costs, spread)))
+    ]
 
 
 def _spread(costs: Sequence[float], jobs: int) -> list[list[int]]:
     spread: list[list[int]] = [[] for _ in range(jobs)]
-    queue = [(0.0, 0, job) for job in range(jobs)]  # by seconds, then by items: items that cost nothing are spread too
+    # by seconds, then by items: items that cost nothing are spread too
+    queue = [(0.0, 0, job) for job in range(jobs)]
     for item in sorted(range(len(costs)), key=lambda item: -costs[item]):
         load, items, job = queue[0]
         heapq.heapreplace(queue, (load + costs[item], items + 1, job))
@@ -158,7 +181,8 @@ def _loads(costs: Sequence[float], spread: list[list[int]]) -> list[float]:
 
 
 def makespan(costs: Sequence[float], workers: int) -> float:
-    """Return the seconds until all items are done, if each worker always takes the longest one left."""
+    """Return the seconds until all items are done, if each worker always takes the longest one
+    left."""
     return max(_loads(costs, _spread(costs, max(workers, 1))), default=0.0)
 
 
@@ -171,7 +195,9 @@ def write_jobs(jobs: Iterable[Job], folder: Path) -> None:
     for job in jobs:
         if not (path := folder / f"{job.name}.json").exists():
             with atomic_write(path) as temporary:
-                temporary.write_text(json.dumps(list(map(str, job.done_files)), indent=1) + "\n", encoding="utf-8")
+                temporary.write_text(
+                    json.dumps(list(map(str, job.done_files)), indent=1) + "\n", encoding="utf-8"
+                )
 
 
 def read_jobs(planned: Iterable[Work], folder: Path) -> list[Job]:
@@ -189,9 +215,14 @@ def _job(work: tuple[Work, ...]) -> Job:
     """Name a job after its first work, the number of the rest, and a hash of all."""
     first, *others = work
     more = f"_and_{len(others)}_more" if others else ""
-    label = "".join(character if character.isalnum() else "_" for character in f"{first.experiment}_{first.series}")
+    label = "".join(
+        character if character.isalnum() else "_"
+        for character in f"{first.experiment}_{first.series}"
+    )
     label = label.encode()[:LABEL_BYTES].decode(errors="ignore")  # cut between two characters
-    return Job(f"{label}{more}_{provenance.value_digest([str(one.done_file) for one in work])}", work)
+    return Job(
+        f"{label}{more}_{provenance.value_digest([str(one.done_file) for one in work])}", work
+    )
 
 
 def _read(path: Path) -> list[Path]:

@@ -21,12 +21,17 @@ class PartitionJob:
     @property
     def datasets(self) -> list[Choice]:
         """The data sets that are partitioned."""
-        return list({datasets.key(config.dataset): config.dataset for config in self.configs.values()}.values())
+        return list(
+            {
+                datasets.key(config.dataset): config.dataset for config in self.configs.values()
+            }.values()
+        )
 
 
 def partition_jobs(experiments: Iterable[PlannedExperiment], paths: Paths) -> list[PartitionJob]:
-    """Group every partition once, under the first paper that needs it. A job has the partitions of one data set whose files are
-    downloaded, or of all others together, since starting a process takes longer than drawing a partition."""
+    """Group every partition once, under the first paper that needs it. A job has the partitions of
+    one data set whose files are downloaded, or of all others together, since starting a process
+    takes longer than drawing a partition."""
     seen: set[Path] = set()
     jobs: dict[str, PartitionJob] = {}
     for item in experiments:
@@ -35,7 +40,11 @@ def partition_jobs(experiments: Iterable[PlannedExperiment], paths: Paths) -> li
             if path in seen:
                 continue
             seen.add(path)
-            suffix = f"_{datasets.key(dataset)}".replace("/", "_") if datasets.has_files(dataset) else ""
+            suffix = (
+                f"_{datasets.key(dataset)}".replace("/", "_") if datasets.has_files(dataset) else ""
+            )
             name = f"{item.paper}{suffix}"
-            jobs.setdefault(name, PartitionJob(name, {})).configs[path] = run.config.partition_config
+            jobs.setdefault(name, PartitionJob(name, {})).configs[path] = (
+                run.config.partition_config
+            )
     return list(jobs.values())

@@ -21,8 +21,13 @@ def texts(params: Params) -> dict[Path, str]:
     found = {}
     for paper, own in spec.read_papers(params).items():
         scales = [name for name, scale in params.scales.items() if scale.compare != "none"]
-        entries = {scale: _entries(params.model_copy(update={"scale": scale}), paper, own) for scale in scales}
-        found[params.paper_settings[paper].folder / registration.REGISTERED] = registration.to_text(entries)
+        entries = {
+            scale: _entries(params.model_copy(update={"scale": scale}), paper, own)
+            for scale in scales
+        }
+        found[params.paper_settings[paper].folder / registration.REGISTERED] = registration.to_text(
+            entries
+        )
     return found
 
 
@@ -31,17 +36,25 @@ def _entries(params: Params, paper: str, own: Paper) -> dict[str, Entry]:
     entries = {}
     for key, claim in own.claims.items():
         scales = (params.scale, *params.inherited_scales)
-        quantity = next((claim.scales[scale] for scale in scales if scale in claim.scales), claim.quantity)
-        with contextlib.suppress(DataUnavailable):  # of data of one's own that are not here no settings are known
+        quantity = next(
+            (claim.scales[scale] for scale in scales if scale in claim.scales), claim.quantity
+        )
+        # of data of one's own that are not here no settings are known
+        with contextlib.suppress(DataUnavailable):
             series = {name: _series(params, paper, name, quantity) for name in claim.sources}
             if all(series.values()):
                 display = claim.ref.resolved(own.experiments)
-                entries[key] = registration.claim_entry(claim, quantity, display, params.active_scale.compare, series)
+                entries[key] = registration.claim_entry(
+                    claim, quantity, display, params.active_scale.compare, series
+                )
     return entries
 
 
-def _series(params: Params, paper: str, name: str, quantity: Quantity) -> dict[str, registration.Series]:
-    """Return the series of results that a quantity needs, by label; none if the scale does not run or tune them."""
+def _series(
+    params: Params, paper: str, name: str, quantity: Quantity
+) -> dict[str, registration.Series]:
+    """Return the series of results that a quantity needs, by label; none if the scale does not run
+    or tune them."""
     experiment, study = split_results_name(name)
     with resolve.error_prefix_at_scale(params, paper, experiment) as where:
         training = resolve.experiment_at_scale(params, paper, experiment, where)
@@ -55,8 +68,14 @@ def _series(params: Params, paper: str, name: str, quantity: Quantity) -> dict[s
         series = {}
         for label, choice in training.series.items():
             if label in quantity.labels:
-                choice = tuning.with_values(choice, chosen[label].values if tuning.TUNE in choice.options else {})
-                configs = list(resolve.run_configs(params, training, choice, f"{where}: series.{label}"))
+                choice = tuning.with_values(
+                    choice, chosen[label].values if tuning.TUNE in choice.options else {}
+                )
+                configs = list(
+                    resolve.run_configs(params, training, choice, f"{where}: series.{label}")
+                )
                 seeds = [config.seed for config in configs]
-                series[label] = registration.series_entry(configs[0].model_dump(mode="json"), seeds, stored)
+                series[label] = registration.series_entry(
+                    configs[0].model_dump(mode="json"), seeds, stored
+                )
         return series

@@ -1,4 +1,5 @@
-"""What a command asks for: the experiments behind its targets, and the artifacts that it names alone."""
+"""What a command asks for: the experiments behind its targets, and the artifacts that it names
+alone."""
 
 import contextlib
 import io
@@ -14,7 +15,16 @@ from fedrepro.report.inputs.panel import split_results_name
 from fedrepro.report.paper import Paper
 
 # options with which Snakemake runs no job, so that no data are prepared to name runs
-READ_ONLY_OPTIONS = ("summary", "detailed_summary", "dag", "rulegraph", "filegraph", "d3dag", "unlock", "dryrun")
+READ_ONLY_OPTIONS = (
+    "summary",
+    "detailed_summary",
+    "dag",
+    "rulegraph",
+    "filegraph",
+    "d3dag",
+    "unlock",
+    "dryrun",
+)
 REPORTS = "reports/"
 FILES = ("data/", REPORTS, "results/")  # beginnings of targets that are files
 REPORTED = {"all", "mirror", "notebook", "page", "pdf"}  # rules that show what there is
@@ -35,8 +45,10 @@ class Request:
     targets: frozenset[str]
     experiments: tuple[PlannedExperiment, ...]  # behind the targets
     trained: tuple[PlannedExperiment, ...]  # what may be trained for them
-    reported: frozenset[tuple[str, str]]  # paper and name of the experiments of which reports show what is finished
-    alone: Mapping[str, frozenset[str]]  # paper -> its artifacts that are named, if nothing else of the paper is
+    # paper and name of the experiments of which reports show what is finished
+    reported: frozenset[tuple[str, str]]
+    # paper -> its artifacts that are named, if nothing else of the paper is
+    alone: Mapping[str, frozenset[str]]
 
     @property
     def files(self) -> bool:
@@ -45,20 +57,30 @@ class Request:
 
 
 def read_command(arguments: Sequence[str]) -> Command:
-    """Read Snakemake's own command line: Snakemake gives the targets only after it has read the rules, which depend on them.
+    """Read Snakemake's own command line: Snakemake gives the targets only after it has read the
+    rules, which depend on them.
 
     Raises UserError for triggers that do not see changed settings.
     """
     from snakemake.cli import parse_args
 
-    with contextlib.redirect_stderr(io.StringIO()):  # Snakemake itself has said which profiles it uses
+    # Snakemake itself has said which profiles it uses
+    with contextlib.redirect_stderr(io.StringIO()):
         _, options = parse_args(list(arguments))
     if not any(trigger.name == "PARAMS" for trigger in options.rerun_triggers):
-        raise UserError("--rerun-triggers: without params nothing follows changed settings. Leave the option out")
-    return Command(frozenset(options.targets or ()), not any(getattr(options, name) for name in READ_ONLY_OPTIONS))
+        raise UserError(
+            "--rerun-triggers: without params nothing follows changed settings. Leave the option "
+            "out"
+        )
+    return Command(
+        frozenset(options.targets or ()),
+        not any(getattr(options, name) for name in READ_ONLY_OPTIONS),
+    )
 
 
-def request(targets: Iterable[str], planned: Plan, trials: Plan, papers: Mapping[str, Paper], params: Params) -> Request:
+def request(
+    targets: Iterable[str], planned: Plan, trials: Plan, papers: Mapping[str, Paper], params: Params
+) -> Request:
     """Return what some targets ask for; without any, the default papers.
 
     Reports of a paper with kept results show what is finished. All other targets train what is not.
@@ -70,20 +92,34 @@ def request(targets: Iterable[str], planned: Plan, trials: Plan, papers: Mapping
         """Return all experiments on which targets may depend."""
         if any(target.startswith(FILES) for target in targets):
             return all_experiments(planned)
-        found = select(sorted(target for target in targets if not target.startswith("tune_")), planned, papers)
+        found = select(
+            sorted(target for target in targets if not target.startswith("tune_")), planned, papers
+        )
         general = {*spec.RULES, *(f"data_{name}" for name in registry.names("datasets"))} - {"tune"}
         return found + (default if targets & general else [])
 
     all_targets = targets or frozenset({"all"})
-    shown = frozenset(target for target in all_targets if target in REPORTED | planned.keys() or target.startswith(REPORTS))
-    kept = {paper for paper, group in planned.items() if params.use_kept_results is True and any(map(_is_kept, group.values()))}
-    trained = needed(all_targets - shown) + [item for item in needed(shown) if item.paper not in kept]
+    shown = frozenset(
+        target
+        for target in all_targets
+        if target in REPORTED | planned.keys() or target.startswith(REPORTS)
+    )
+    kept = {
+        paper
+        for paper, group in planned.items()
+        if params.use_kept_results is True and any(map(_is_kept, group.values()))
+    }
+    trained = needed(all_targets - shown) + [
+        item for item in needed(shown) if item.paper not in kept
+    ]
     named = {(item.paper, item.name) for item in trained}
     return Request(
         targets,
         tuple(select(sorted(targets), planned, papers) or default),
         (*all_experiments(trials), *([] if params.report_only else trained)),
-        frozenset((paper, name) for paper in kept for name in planned[paper] if (paper, name) not in named),
+        frozenset(
+            (paper, name) for paper in kept for name in planned[paper] if (paper, name) not in named
+        ),
         _alone(targets, planned, papers),
     )
 
@@ -93,8 +129,11 @@ def _is_kept(item: PlannedExperiment) -> bool:
     return bool(item.runs) and all(run.is_kept for run in item.runs)
 
 
-def select(targets: Iterable[str], planned: Plan, papers: Mapping[str, Paper]) -> list[PlannedExperiment]:
-    """Return the experiments behind targets, each once: papers, figures, tables or experiments by name."""
+def select(
+    targets: Iterable[str], planned: Plan, papers: Mapping[str, Paper]
+) -> list[PlannedExperiment]:
+    """Return the experiments behind targets, each once: papers, figures, tables or experiments by
+    name."""
     artifacts = spec.targets(papers)
     found: dict[tuple[str, str], PlannedExperiment] = {}
     for target in targets:
@@ -104,18 +143,28 @@ def select(targets: Iterable[str], planned: Plan, papers: Mapping[str, Paper]) -
         elif paper in planned:
             items = list(planned[paper].values())
         else:
-            items = [item for item in all_experiments(planned) if item.name == target and target not in spec.RULES]
+            items = [
+                item
+                for item in all_experiments(planned)
+                if item.name == target and target not in spec.RULES
+            ]
         found |= {(item.paper, item.name): item for item in items}
     return list(found.values())
 
 
-def experiments_of(papers: Mapping[str, Paper], planned: Plan, paper: str, artifact: str) -> list[PlannedExperiment]:
+def experiments_of(
+    papers: Mapping[str, Paper], planned: Plan, paper: str, artifact: str
+) -> list[PlannedExperiment]:
     """Return the experiments that an artifact of a paper shows."""
-    names = dict.fromkeys(split_results_name(source)[0] for source in papers[paper].sources([artifact]))
+    names = dict.fromkeys(
+        split_results_name(source)[0] for source in papers[paper].sources([artifact])
+    )
     return [planned[paper][name] for name in names]
 
 
-def _alone(targets: frozenset[str], planned: Plan, papers: Mapping[str, Paper]) -> dict[str, frozenset[str]]:
+def _alone(
+    targets: frozenset[str], planned: Plan, papers: Mapping[str, Paper]
+) -> dict[str, frozenset[str]]:
     if targets & {*spec.RULES} or any(target.startswith(FILES) for target in targets):
         return {}
     artifacts = [artifact for target, artifact in spec.targets(papers).items() if target in targets]

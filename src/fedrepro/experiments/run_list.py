@@ -1,4 +1,5 @@
-"""A list of runs as a file, for a machine with only `src/` and the data: `plan --export` writes it, `train --runs` reads it."""
+"""A list of runs as a file, for a machine with only `src/` and the data: `plan --export` writes it,
+`train --runs` reads it."""
 
 import json
 import re
@@ -23,9 +24,13 @@ def write(runs: Iterable[Run], study_runs: Iterable[StudyRun], path: Path) -> No
     studies: dict[Run, dict[str, list[Any]]] = {}
     for study_run in study_runs:
         by_name = studies.setdefault(study_run.run, {})
-        by_name.setdefault(study_run.study.name, []).append(study_run.study.settings.model_dump(mode="json"))
+        by_name.setdefault(study_run.study.name, []).append(
+            study_run.study.settings.model_dump(mode="json")
+        )
     records = [
-        run.config_record() | {"folder": str(run.folder)} | ({"studies": studies[run]} if run in studies else {})
+        run.config_record()
+        | {"folder": str(run.folder)}
+        | ({"studies": studies[run]} if run in studies else {})
         for run in {run.folder: run for run in (*runs, *studies)}.values()
         if run in studies or not run.summary.exists()
     ]
@@ -36,8 +41,8 @@ def write(runs: Iterable[Run], study_runs: Iterable[StudyRun], path: Path) -> No
 
 
 def read(path: Path, paths: Paths) -> dict[Run, list[StudyRun]]:
-    """Read the runs and their studies that `write` wrote. Raises UserError if the runs were planned with other code, or if a
-    folder is not named after its run, as with changed settings or data."""
+    """Read the runs and their studies that `write` wrote. Raises UserError if the runs were planned
+    with other code, or if a folder is not named after its run, as with changed settings or data."""
     if not path.exists():
         raise UserError(f"{path}: cannot be read: no such file; {EXPORT}")
     listed: dict[Run, list[StudyRun]] = {}
@@ -46,13 +51,23 @@ def read(path: Path, paths: Paths) -> dict[Run, list[StudyRun]]:
             config = resolve(parse(RunConfig, record["config"], "a run"))
         data, code, folder = (str(record[key]) for key in ("data", "code", "folder"))
         if code != code_digest(config):
-            raise UserError(f"{path}: planned with other code than this machine has; copy src/ and export again")
+            raise UserError(
+                f"{path}: planned with other code than this machine has; copy src/ and export again"
+            )
         paper, name = ("", "", *folder.split("/"))[-2:]
         if not re.fullmatch(r"[a-z0-9_]+", paper) or name != run_id(config, data):
             raise UserError(f"{path}: folder {folder!r} is not that of its run; {EXPORT}")
         run, by_name = Run(paths.runs(paper) / name, config, data, code), record.get("studies", {})
-        if not isinstance(by_name, dict) or not all(isinstance(every, list) for every in by_name.values()):
-            raise UserError(f"{path}: {run.id}: studies: expected name -> list of settings; {EXPORT}")
-        found = [find_study(run, name, values, paths, paper) for name, every in by_name.items() for values in every]
+        if not isinstance(by_name, dict) or not all(
+            isinstance(every, list) for every in by_name.values()
+        ):
+            raise UserError(
+                f"{path}: {run.id}: studies: expected name -> list of settings; {EXPORT}"
+            )
+        found = [
+            find_study(run, name, values, paths, paper)
+            for name, every in by_name.items()
+            for values in every
+        ]
         listed[run] = [study_run for study_run in found if study_run is not None]
     return listed

@@ -1,10 +1,13 @@
-"""The plan of studies (fedrepro.studies): which runs they examine, and their files. `study_runner.py` makes them.
+"""The plan of studies (fedrepro.studies): which runs they examine, and their files.
+`study_runner.py` makes them.
 
-A study is a function of a run and of its own settings. It leaves two files in the run's folder, named by the study and the hash
-of settings and code: the table `<study>-<hash>.csv`, and `<study>-<hash>.json`, which exists exactly if the study is finished.
-Until then `<study>-<hash>.begun` holds the rows so far, so that a killed study continues after its last complete unit. In a job
-of Snakemake, which deletes all outputs if one fails, it stays until the whole job is done.
-A kept run has no weights: its study is one that was kept with it, or one made from the run's original folder if that exists.
+A study is a function of a run and of its own settings. It leaves two files in the run's folder,
+named by the study and the hash of settings and code: the table `<study>-<hash>.csv`, and
+`<study>-<hash>.json`, which exists exactly if the study is finished. Until then
+`<study>-<hash>.begun` holds the rows so far, so that a killed study continues after its last
+complete unit. In a job of Snakemake, which deletes all outputs if one fails, it stays until the
+whole job is done. A kept run has no weights: its study is one that was kept with it, or one made
+from the run's original folder if that exists.
 """
 
 from collections import defaultdict
@@ -83,26 +86,42 @@ def plan_study(
     title, settings = registry.find("studies", name).title, studies.settings(name, values)
     if values is None:
         return PlannedStudy(None, {}, MissingReason(MissingKind.NO_STUDY, study=title))
-    found = {label: [find_study(run, name, values, paths, paper) for run in runs] for label, runs in series.items()}
+    found = {
+        label: [find_study(run, name, values, paths, paper) for run in runs]
+        for label, runs in series.items()
+    }
     possible = {label: tuple(filter(None, group)) for label, group in found.items()}
     total, left = (sum(map(len, groups.values())) for groups in (found, possible))
-    pending = sum(not study_run.done_file.exists() for group in possible.values() for study_run in group)
+    pending = sum(
+        not study_run.done_file.exists() for group in possible.values() for study_run in group
+    )
     if left < total:
         return PlannedStudy(
-            settings, {}, MissingReason(MissingKind.WEIGHTS_GONE, missing=total - left, total=total, study=title)
+            settings,
+            {},
+            MissingReason(MissingKind.WEIGHTS_GONE, missing=total - left, total=total, study=title),
         )
     if pending and finished_only:
-        return PlannedStudy(settings, {}, MissingReason(MissingKind.NOT_FINISHED, missing=pending, total=total, study=title))
+        return PlannedStudy(
+            settings,
+            {},
+            MissingReason(MissingKind.NOT_FINISHED, missing=pending, total=total, study=title),
+        )
     return PlannedStudy(settings, possible)
 
 
-def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, paper: str) -> StudyRun | None:
-    """Return the study of a run, finished or not; None for a kept run without the weights to start from."""
+def find_study(
+    run: Run, name: str, settings: dict[str, Any], paths: Paths, paper: str
+) -> StudyRun | None:
+    """Return the study of a run, finished or not; None for a kept run without the weights to start
+    from."""
     study = studies.create(name, settings, run.config)
     if run.is_kept:
         if tables := finished_in(run.folder, study):
             return StudyRun(run, study, tables[0])
-        original = run_lookup.stored_runs(paths.runs(paper)).get(run_lookup.run_key(run.config, run.data))
+        original = run_lookup.stored_runs(paths.runs(paper)).get(
+            run_lookup.run_key(run.config, run.data)
+        )
         if original is None or not study.can_start(original.folder):
             return None
         run = original
@@ -110,14 +129,23 @@ def find_study(run: Run, name: str, settings: dict[str, Any], paths: Paths, pape
 
 
 def finished_in(folder: Path, study: Study) -> list[Path]:
-    """Return the tables of a run's finished studies with these settings, whatever code made them; today's first."""
-    notes = {stem: note for stem, note in records.load_studies(folder).items() if stem.startswith(f"{study.name}-")}
+    """Return the tables of a run's finished studies with these settings, whatever code made them;
+    today's first."""
+    notes = {
+        stem: note
+        for stem, note in records.load_studies(folder).items()
+        if stem.startswith(f"{study.name}-")
+    }
     stems = [stem for stem, note in notes.items() if has_settings(study, note["settings"])]
-    return [folder / f"{stem}.json" for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))]
+    return [
+        folder / f"{stem}.json"
+        for stem in sorted(stems, key=lambda stem: notes[stem]["code"] != study_code_digest(study))
+    ]
 
 
 def has_settings(study: Study, stored: dict[str, Any]) -> bool:
-    """Return whether stored settings are the study's; a setting that was added later has its default."""
+    """Return whether stored settings are the study's; a setting that was added later has its
+    default."""
     try:
         return studies.settings(study.name, stored) == study.settings
     except UserError:
@@ -130,18 +158,23 @@ def study_code_digest(study: Study) -> str:
 
 
 def executed_modules(study: Study) -> tuple[tuple[str, ...], str]:
-    """Return the modules that a study executes and the one in which it starts, as `provenance.code_digest` takes them."""
+    """Return the modules that a study executes and the one in which it starts, as
+    `provenance.code_digest` takes them."""
     return provenance.modules(study.config), f"fedrepro.studies.{study.name}"
 
 
 def file_stem(study: Study) -> str:
-    """Return the name of a study's files without ending: its own name, and a hash of settings and code."""
-    key = provenance.value_digest([study.settings.model_dump(mode="json"), study_code_digest(study)])
+    """Return the name of a study's files without ending: its own name, and a hash of settings and
+    code."""
+    key = provenance.value_digest(
+        [study.settings.model_dump(mode="json"), study_code_digest(study)]
+    )
     return f"{study.name}-{key}"
 
 
 def snapshots(study_runs: Iterable[StudyRun]) -> dict[Path, frozenset[int]]:
-    """Return the rounds before which the trainings of studied runs have to store their state, by run folder."""
+    """Return the rounds before which the trainings of studied runs have to store their state, by
+    run folder."""
     rounds: dict[Path, frozenset[int]] = defaultdict(frozenset)
     for study_run in study_runs:
         if needed := study_run.study.snapshots():
@@ -150,20 +183,31 @@ def snapshots(study_runs: Iterable[StudyRun]) -> dict[Path, frozenset[int]]:
 
 
 def study_files(study_run: StudyRun) -> list[Path]:
-    """Return all files that a study writes or reads in its run's folder, and that folder: a run that was kept meanwhile may
-    still be needed for its weights."""
+    """Return all files that a study writes or reads in its run's folder, and that folder: a run
+    that was kept meanwhile may still be needed for its weights."""
     from fedrepro.training.replay import snapshot_path
 
     folder = study_run.table.parent
     states = [snapshot_path(folder, round) for round in study_run.study.snapshots()]
     client_states = [path.with_suffix(".clients") for path in states]
-    return [folder, study_run.table, study_run.done_file, study_run.partial_file, *states, *client_states]
+    return [
+        folder,
+        study_run.table,
+        study_run.done_file,
+        study_run.partial_file,
+        *states,
+        *client_states,
+    ]
 
 
 def required_files(study_run: StudyRun, paths: Paths) -> list[Path]:
     """Return the files without which a study cannot be made."""
     run = study_run.run
-    return [run.summary, paths.prepared(run.config.dataset) / "meta.json", paths.partition(run.config, run.data)]
+    return [
+        run.summary,
+        paths.prepared(run.config.dataset) / "meta.json",
+        paths.partition(run.config, run.data),
+    ]
 
 
 def cost_bound(study_run: StudyRun) -> Run:

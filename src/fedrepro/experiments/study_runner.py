@@ -1,4 +1,5 @@
-"""Make studies one after the other in one process, providing the data and partitions that they need."""
+"""Make studies one after the other in one process, providing the data and partitions that they
+need."""
 
 import logging
 import time
@@ -33,11 +34,13 @@ def run_studies(
     together: bool = False,
     failures: Failures | None = None,
 ) -> list[StudyRun]:
-    """Finish every study; those that are finished cost nothing. A study that fails does not stop the others.
+    """Finish every study; those that are finished cost nothing. A study that fails does not stop
+    the others.
 
     Args:
         deadline: seconds on the monotonic clock; ends a study after a whole unit.
-        together: keep the partial files until all are finished: a job of Snakemake's loses all its outputs if one study fails.
+        together: keep the partial files until all are finished: a job of Snakemake's loses all its
+            outputs if one study fails.
         failures: collects what failed; without it that is raised at the end.
 
     Returns the studies that `deadline` left unfinished.
@@ -56,7 +59,13 @@ def run_studies(
 
     with shared_failures(failures) as failed:
         options = {"device": device, "limits": limits, "failures": failed}
-        left = runner.run_all(study_runs, do, name=lambda one: one.id, is_done=lambda one: one.done_file.exists(), **options)
+        left = runner.run_all(
+            study_runs,
+            do,
+            name=lambda one: one.id,
+            is_done=lambda one: one.done_file.exists(),
+            **options,
+        )
     finished = [study_run for study_run in study_runs if study_run.done_file.exists()]
     if not together or len(finished) == len(study_runs):
         for study_run in finished:
@@ -64,17 +73,25 @@ def run_studies(
     return left
 
 
-def _context(study_run: StudyRun, paths: Paths, mirror: str | None, device: torch.device, limits: Limits) -> StudyContext:
+def _context(
+    study_run: StudyRun, paths: Paths, mirror: str | None, device: torch.device, limits: Limits
+) -> StudyContext:
     run = study_run.run
     data = runner.provide_dataset(run.config.dataset, paths, mirror)
     if data.meta["identity"] != run.data:
-        raise UserError(f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and start again")
+        raise UserError(
+            f"{data.name}: not the data that {run.id} was trained on; delete data/prepared and "
+            f"start again"
+        )
     partition = runner.provide_partition(run.config, run.data, paths, mirror)
-    return StudyContext(run.folder, data, partition, device, recorded_executor(run, device), limits.forbid)
+    return StudyContext(
+        run.folder, data, partition, device, recorded_executor(run, device), limits.forbid
+    )
 
 
 def recorded_executor(run: Run, device: torch.device) -> str:
-    """Return the executor that trained a run, since another one rounds sums differently; auto if this device lacks it."""
+    """Return the executor that trained a run, since another one rounds sums differently; auto if
+    this device lacks it."""
     executor = records.load(run.folder)["environment"]["executor"]
     return executor if executor in executors.available(device) else "auto"
 
@@ -105,8 +122,8 @@ def _run_study(study_run: StudyRun, context: StudyContext, limits: Limits) -> bo
 
 
 def _stored_rows(study_run: StudyRun) -> list[list[str]]:
-    """Return the rows of the units that are done, as text, so that they are written again as they were. Raises UserError if the
-    file is damaged or belongs to another run."""
+    """Return the rows of the units that are done, as text, so that they are written again as they
+    were. Raises UserError if the file is damaged or belongs to another run."""
     path = study_run.partial_file
     stored = read_json(path, "run", "rows")
     if stored is None:

@@ -1,7 +1,7 @@
 """Tuning runs: trials of the values in a series' grid, and the choice of the best in chosen.yaml.
 
-A trial is an ordinary run for each seed of `tuning.seeds`, which measures validation images alone: it is named by a hash,
-packed into jobs, resumed and kept like any other.
+A trial is an ordinary run for each seed of `tuning.seeds`, which measures validation images alone:
+it is named by a hash, packed into jobs, resumed and kept like any other.
 """
 
 import math
@@ -28,7 +28,10 @@ from fedrepro.runs.paths import Paths
 from fedrepro.runs.reasons import MissingReason
 from fedrepro.runs.run import Run, code_digest
 
-NOTE = "# Written by `fedrepro tune`: for each scale, experiment and series the chosen values and how they were chosen.\n"
+NOTE = (
+    "# Written by `fedrepro tune`: for each scale, experiment and series the chosen values "
+    "and how they were chosen.\n"
+)
 DIGITS = 5  # of a score
 
 
@@ -44,14 +47,17 @@ class Trial:
         return all(run.summary.exists() for run in self.runs)
 
     def score(self, by: Tuning) -> float | None:
-        """Return the mean of the measure over the last measured rounds and the seeds; None if not finite or a run diverged."""
+        """Return the mean of the measure over the last measured rounds and the seeds; None if not
+        finite or a run diverged."""
         scores: list[float] = []
         for run in self.runs:
             record = records.load(run.folder)
             if record["status"] != "finished":
                 return None
             trained = (row for row in records.rows(record["columns"]) if int(row["round"]) > 0)
-            scores.append(mean([float(row[by.by]) for row in trained if row.get(by.by)][-by.last :]))
+            scores.append(
+                mean([float(row[by.by]) for row in trained if row.get(by.by)][-by.last :])
+            )
         score = mean(scores)
         return score if math.isfinite(score) else None
 
@@ -77,7 +83,8 @@ class TunedSeries:
 
     @property
     def stale(self) -> str | None:
-        """Why values have to be chosen; None if the chosen ones are of these settings, data and code."""
+        """Why values have to be chosen; None if the chosen ones are of these settings, data and
+        code."""
         run = self.trials[0].runs[0]
         if self.before is None:
             return "no values are chosen"
@@ -96,10 +103,18 @@ class TunedSeries:
         scores = [trial.score(by) for trial in self.trials]
         finished = {number: score for number, score in enumerate(scores) if score is not None}
         if not finished:
-            raise UserError(f"{self.location}: all {len(scores)} trials diverged. Change the values in its grid.")
+            raise UserError(
+                f"{self.location}: all {len(scores)} trials diverged. Change the values in its "
+                f"grid."
+            )
         top = max(_sign(by) * score for score in finished.values())
-        best = next(number for number, score in finished.items() if _sign(by) * score >= top - EPSILON)
-        values, grid = self.trials[best].values, self.training.series[self.label].options[tuning.TUNE]
+        best = next(
+            number for number, score in finished.items() if _sign(by) * score >= top - EPSILON
+        )
+        values, grid = (
+            self.trials[best].values,
+            self.training.series[self.label].options[tuning.TUNE],
+        )
         return Chosen(
             values=values,
             score=round(finished[best], DIGITS),
@@ -133,7 +148,8 @@ def plan_trials(
     fetch: bool = False,
     data: DatasetIdentities | None = None,
 ) -> list[TunedSeries]:
-    """Plan the trials of the active scale, of some papers or of all. Raises UserError, naming file and key.
+    """Plan the trials of the active scale, of some papers or of all. Raises UserError, naming file
+    and key.
 
     Args:
         fetch: whether to prepare the data without which runs have no names.
@@ -158,10 +174,18 @@ def plan_trials(
 
 
 def _plan_experiment(
-    params: Params, paper: str, name: str, training: Experiment, data: DatasetIdentities, lookup: RunLookup, where: str
+    params: Params,
+    paper: str,
+    name: str,
+    training: Experiment,
+    data: DatasetIdentities,
+    lookup: RunLookup,
+    where: str,
 ) -> list[TunedSeries]:
     assert training.tuning is not None
-    trial = training.model_copy(update={"seeds": training.tuning.seeds, "measures": (training.tuning.by,), "studies": {}})
+    trial = training.model_copy(
+        update={"seeds": training.tuning.seeds, "measures": (training.tuning.by,), "studies": {}}
+    )
     chosen, tuned = params.chosen(paper, name), []
     for label, choice in training.series.items():
         if tuning.TUNE not in choice.options:
@@ -176,19 +200,25 @@ def _plan_experiment(
 
 
 def as_plan(tuned: Iterable[TunedSeries]) -> Plan:
-    """Return the trials as experiments named `<experiment>-tuning`, with a series for each trial."""
+    """Return the trials as experiments named `<experiment>-tuning`, with a series for each
+    trial."""
     planned: dict[str, dict[str, PlannedExperiment]] = {}
     for one in tuned:
         name = f"{one.experiment}-tuning"
         before = planned.setdefault(one.paper, {}).get(name)
-        series = tuple(Series(f"{one.label} {number}", trial.runs) for number, trial in enumerate(one.trials))
+        series = tuple(
+            Series(f"{one.label} {number}", trial.runs) for number, trial in enumerate(one.trials)
+        )
         training = one.training.model_copy(update={"studies": {}})
-        planned[one.paper][name] = PlannedExperiment(one.paper, name, training, (*(before.series if before else ()), *series))
+        planned[one.paper][name] = PlannedExperiment(
+            one.paper, name, training, (*(before.series if before else ()), *series)
+        )
     return planned
 
 
 def write_choices(tuned: Collection[TunedSeries], params: Params) -> list[Path]:
-    """Write the choices of series whose trials are finished to chosen.yaml of each paper; returns the changed files.
+    """Write the choices of series whose trials are finished to chosen.yaml of each paper; returns
+    the changed files.
 
     Choices at the active scale of series that no longer have a grid are left out.
     """
@@ -214,4 +244,6 @@ def _to_yaml(chosen: Mapping[str, Mapping[str, Mapping[str, Chosen]]]) -> str:
         }
         for scale, experiments in chosen.items()
     }
-    return NOTE + yaml.safe_dump(values, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    return NOTE + yaml.safe_dump(
+        values, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )

@@ -1,7 +1,8 @@
-"""The work of the active scale, as Snakemake's rules read it: settings -> plan -> request -> missing work -> jobs.
+"""The work of the active scale, as Snakemake's rules read it: settings -> plan -> request ->
+missing work -> jobs.
 
-The main process plans and packs jobs. A process that does one of them makes the same value without costs, and reads the work
-of its job. Nothing here needs Snakemake.
+The main process plans and packs jobs. A process that does one of them makes the same value without
+costs, and reads the work of its job. Nothing here needs Snakemake.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,16 @@ from fedrepro.core import provenance
 from fedrepro.core.errors import UserError
 from fedrepro.core.formatting import duration
 from fedrepro.data import datasets
-from fedrepro.experiments import cost, jobs, partition_jobs, plan, request, resolve, study_plan, trials
+from fedrepro.experiments import (
+    cost,
+    jobs,
+    partition_jobs,
+    plan,
+    request,
+    resolve,
+    study_plan,
+    trials,
+)
 from fedrepro.experiments.jobs import Job, Work
 from fedrepro.experiments.partition_jobs import PartitionJob
 from fedrepro.experiments.plan import Plan, PlannedExperiment
@@ -57,11 +67,14 @@ class JobLimits:
 
 
 def job_limits(params: Params, capacity: Capacity) -> JobLimits:
-    """Return the limits of jobs: a run has the cores that are set on a cluster, all of this machine, or one beside a GPU."""
+    """Return the limits of jobs: a run has the cores that are set on a cluster, all of this
+    machine, or one beside a GPU."""
     cluster, uses_gpu = bool(capacity.nodes), devices.planned_device(params.device).type != "cpu"
     gpu_slots = None
     if uses_gpu and not cluster:
-        gpu_slots = capacity.gpus or len(devices.gpu_indices(params.gpus)) * params.gpus.jobs or None
+        gpu_slots = (
+            capacity.gpus or len(devices.gpu_indices(params.gpus)) * params.gpus.jobs or None
+        )
     gpus_per_job = int(params.device == "cuda" if cluster else uses_gpu)
     cores_per_run = 1 if gpus_per_job else params.cores_per_run if cluster else capacity.cores or 1
 
@@ -69,7 +82,13 @@ def job_limits(params: Params, capacity: Capacity) -> JobLimits:
         count = capacity.nodes or max(1, (capacity.cores or 2) // cores)
         return min(count, gpu_slots or capacity.gpus or count) if gpus_per_job else count
 
-    return JobLimits(slots(1), slots(params.limit_cores(cores_per_run).cores_per_run), gpu_slots, gpus_per_job, cores_per_run)
+    return JobLimits(
+        slots(1),
+        slots(params.limit_cores(cores_per_run).cores_per_run),
+        gpu_slots,
+        gpus_per_job,
+        cores_per_run,
+    )
 
 
 @dataclass(frozen=True)
@@ -107,7 +126,11 @@ class Workflow:
         chosen, compare = self.reported, self.params.active_scale.compare
         if self.trials:  # one seed of a trial is no reason to warn
             chosen, compare = plan.all_experiments(self.trials), "none"
-        empty = [f"{name}: nothing to show at scale {self.params.scale}" for name in names if not self.targets[name]]
+        empty = [
+            f"{name}: nothing to show at scale {self.params.scale}"
+            for name in names
+            if not self.targets[name]
+        ]
         return plan.warnings(chosen, compare) + [*self.left_out, *empty]
 
     @property
@@ -117,15 +140,20 @@ class Workflow:
 
     @cached_property
     def targets(self) -> dict[str, list[Any]]:
-        """The files of each target: all data, all trained runs, those of a paper, a paper's artifacts, a single artifact."""
+        """The files of each target: all data, all trained runs, those of a paper, a paper's
+        artifacts, a single artifact."""
         targets: dict[str, list[Any]] = {}
         for name, (paper, key) in spec.targets(self.papers).items():
             targets[name] = self.reports.artifact_files(paper, key)
         runs = [run for run in plan.unique_runs(self.request.trained) if not run.is_kept]
         targets["data"] = self.prepared(runs) + self.partitions(runs)
         for name in registry.names("datasets"):  # what DVC prepares apart
-            targets[f"data_{name}"] = self.prepared(run for run in runs if run.config.dataset.name == name)
-        targets["train"] = _done_files(item for paper in self.default_papers for item in self.plan[paper].values())
+            targets[f"data_{name}"] = self.prepared(
+                run for run in runs if run.config.dataset.name == name
+            )
+        targets["train"] = _done_files(
+            item for paper in self.default_papers for item in self.plan[paper].values()
+        )
         targets["tune"] = _done_files(plan.all_experiments(self.trials))
         for paper, group in self.plan.items():
             targets[f"train_{paper}"] = _done_files(group.values())
@@ -136,11 +164,14 @@ class Workflow:
     @property
     def costs_of_rules(self) -> dict[str, tuple[Work, ...]]:
         """The work of each rule."""
-        return {f"train_{job.name}": job.work for job in self.train_jobs} | {job.name: job.work for job in self.study_jobs}
+        return {f"train_{job.name}": job.work for job in self.train_jobs} | {
+            job.name: job.work for job in self.study_jobs
+        }
 
     @property
     def snapshots(self) -> dict[Path, frozenset[int]]:
-        """The rounds before which trainings store their state, also for studies that are not requested now."""
+        """The rounds before which trainings store their state, also for studies that are not
+        requested now."""
         study_runs = chain.from_iterable(item.study_runs for item in self.experiments)
         return study_plan.snapshots(study_run for study_run in study_runs if not study_run.is_kept)
 
@@ -151,15 +182,25 @@ class Workflow:
 
     @property
     def training_options(self) -> dict[str, Any]:
-        return self.device_options | {"executor": self.params.executor, "checkpoint_seconds": self.params.checkpoint_seconds}
+        return self.device_options | {
+            "executor": self.params.executor,
+            "checkpoint_seconds": self.params.checkpoint_seconds,
+        }
 
     def restore_summaries(self) -> None:
-        """Write the summaries of trained runs again, since Snakemake deletes those of a job that failed."""
+        """Write the summaries of trained runs again, since Snakemake deletes those of a job that
+        failed."""
         restore_summaries(self.experiments)
 
     def study_inputs(self, study_runs: Iterable[study_plan.StudyRun]) -> list[Path]:
         """Return the files without which studies cannot be made."""
-        return sorted({path for study_run in study_runs for path in study_plan.required_files(study_run, self.paths)})
+        return sorted(
+            {
+                path
+                for study_run in study_runs
+                for path in study_plan.required_files(study_run, self.paths)
+            }
+        )
 
     def prepared(self, runs: Iterable[Run]) -> list[Path]:
         """Return the prepared data of some runs."""
@@ -173,29 +214,44 @@ class Workflow:
         return DataSource(self.params.mirror)
 
     def raw(self, folder: str) -> list[Path]:
-        """Return the file that exists exactly if the raw files of a prepared data set are complete; none if it has no files."""
+        """Return the file that exists exactly if the raw files of a prepared data set are complete;
+        none if it has no files."""
         dataset = Choice.model_validate(self.dataset(folder))
-        return [datasets.raw_folder(dataset, self.paths.raw) / "source.json"] if datasets.has_files(dataset) else []
+        return (
+            [datasets.raw_folder(dataset, self.paths.raw) / "source.json"]
+            if datasets.has_files(dataset)
+            else []
+        )
 
     def dataset(self, folder: str) -> dict[str, Any] | str:
         """Return the data set, with its options, that is prepared in a folder of this name."""
-        choices = {datasets.key(run.config.dataset): run.config.dataset for run in plan.unique_runs(self.experiments)}
+        choices = {
+            datasets.key(run.config.dataset): run.config.dataset
+            for run in plan.unique_runs(self.experiments)
+        }
         return choices[folder].model_dump() if folder in choices else folder
 
     def mlflow_problem(self) -> str | None:
-        """Copy the requested experiments' finished runs to MLflow and return what went wrong, if anything.
+        """Copy the requested experiments' finished runs to MLflow and return what went wrong, if
+        anything.
 
         A command that names other targets than `all` and `mirror` copies only if it has trained.
         """
         everything = not self.request.targets or self.request.targets & {"all", "mirror"}
-        if not self.params.mlflow_uri or not (everything or self.finished_before < finished(self.plan)):
+        if not self.params.mlflow_uri or not (
+            everything or self.finished_before < finished(self.plan)
+        ):
             return None
         runs = plan.planned_runs(self.reported)
         return mlflow_mirror.mirror(runs, self.params.mlflow_uri, self.params.scale).problem
 
 
 def plan_workflow(
-    config: Mapping[str, Any], command: Command, capacity: Capacity, main: bool = True, build: Path = BUILD
+    config: Mapping[str, Any],
+    command: Command,
+    capacity: Capacity,
+    main: bool = True,
+    build: Path = BUILD,
 ) -> Workflow:
     """Plan the work of the active scale.
 
@@ -208,7 +264,8 @@ def plan_workflow(
     """
     if main:
         provenance.check_commit_variable()
-    values = {key: None if value == "null" else value for key, value in config.items()}  # Snakemake takes `--config` as a text
+    # Snakemake takes `--config` as a text
+    values = {key: None if value == "null" else value for key, value in config.items()}
     params, paths = with_papers(values, Path("params.yaml")), Paths()
     limits = job_limits(params, capacity)
     params = params.limit_cores(limits.cores_per_run)
@@ -219,12 +276,16 @@ def plan_workflow(
         return request.request(command.targets, planned, tried, papers, params)
 
     if main and command.runs_jobs:
-        planned = plan.plan_training(params, paths, choose=lambda planned: asked(planned, {}).trained)
+        planned = plan.plan_training(
+            params, paths, choose=lambda planned: asked(planned, {}).trained
+        )
     else:  # jobs prepare data
         planned = plan.plan_experiments(params, paths)
     tuned = [paper for paper in papers if not main or {"tune", f"tune_{paper}"} & command.targets]
     tried = trials.as_plan(
-        one for one in trials.plan_trials(params, paths, tuned, main and command.runs_jobs) if one.stale or not main
+        one
+        for one in trials.plan_trials(params, paths, tuned, main and command.runs_jobs)
+        if one.stale or not main
     )
 
     # plan -> what is requested
@@ -235,7 +296,9 @@ def plan_workflow(
     experiments = [*plan.all_experiments(planned), *plan.all_experiments(tried)]
     shown = {
         paper: {
-            name: plan.reported(item, params, paths) if (paper, name) in requested.reported else item
+            name: plan.reported(item, params, paths)
+            if (paper, name) in requested.reported
+            else item
             for name, item in group.items()
         }
         for paper, group in planned.items()
@@ -247,10 +310,14 @@ def plan_workflow(
     if main:
         restore_summaries(experiments)
         missing = cost.missing_work(plan.planned_work(requested.trained), params, paths)
-        reported = [item for item in requested.experiments if (item.paper, item.name) in requested.reported]
+        reported = [
+            item for item in requested.experiments if (item.paper, item.name) in requested.reported
+        ]
         left_out = _left_out(reported, params, limits)
         short = sum(work.cost.seconds for work in missing) < jobs.SHORT_WORK_SECONDS * limits.slots
-        runs, studies = ([work for work in missing if work.is_study is is_study] for is_study in (False, True))
+        runs, studies = (
+            [work for work in missing if work.is_study is is_study] for is_study in (False, True)
+        )
         train_jobs = jobs.pack_jobs(runs, limits.train_slots, together=not requested.files)
         # a study that is not short waits for no other experiment's runs
         study_jobs = jobs.pack_jobs(studies, limits.slots, together=short and not requested.files)
@@ -258,7 +325,9 @@ def plan_workflow(
         jobs.write_jobs(study_jobs, folder / "studies")
     else:
         work, left_out = plan.planned_work(experiments), []
-        train_jobs, study_jobs = (jobs.read_jobs(work, folder / kind) for kind in ("train", "studies"))
+        train_jobs, study_jobs = (
+            jobs.read_jobs(work, folder / kind) for kind in ("train", "studies")
+        )
     drawn = partition_jobs.partition_jobs(experiments, paths)
     return Workflow(
         params,
@@ -278,17 +347,22 @@ def plan_workflow(
 
 
 def _left_out(shown: Iterable[PlannedExperiment], params: Params, limits: JobLimits) -> list[str]:
-    """Name the experiments of each paper that are not run, with their cost and the command that trains them."""
+    """Name the experiments of each paper that are not run, with their cost and the command that
+    trains them."""
     groups: dict[str, list[PlannedExperiment]] = {}
     for item in shown:
         if item.finished or not all(path.exists() for path in _done_files([item])):
             groups.setdefault(item.paper, []).append(item)
     sentences = []
     for paper, items in groups.items():
-        seconds = cost.wall_seconds(cost.missing_work(plan.planned_work(items), params, Paths()), limits.slots)
+        seconds = cost.wall_seconds(
+            cost.missing_work(plan.planned_work(items), params, Paths()), limits.slots
+        )
         command = f"snakemake --cores {limits.slots} train_{paper} --config scale={params.scale}"
         names = ", ".join(item.name for item in items)
-        sentences.append(f"{paper}: not run: {names}. To train them, in about {duration(seconds)}: {command}")
+        sentences.append(
+            f"{paper}: not run: {names}. To train them, in about {duration(seconds)}: {command}"
+        )
     return sentences
 
 
@@ -301,17 +375,27 @@ def _check_tuned(chosen: Iterable[PlannedExperiment]) -> None:
 
 
 def restore_summaries(experiments: Iterable[PlannedExperiment]) -> None:
-    """Write the summaries of trained runs again, since Snakemake deletes those of a job that failed."""
+    """Write the summaries of trained runs again, since Snakemake deletes those of a job that
+    failed."""
     runner.write_summaries(run for run in plan.unique_runs(experiments) if not run.is_kept)
 
 
 def finished(planned: Plan) -> frozenset[Path]:
     """Return the summaries of finished runs."""
-    return frozenset(run.summary for run in plan.unique_runs(plan.all_experiments(planned)) if run.summary.exists())
+    return frozenset(
+        run.summary
+        for run in plan.unique_runs(plan.all_experiments(planned))
+        if run.summary.exists()
+    )
 
 
 def _done_files(experiments: Iterable[PlannedExperiment]) -> list[Path]:
-    """Return the files that exist exactly if the runs and studies of some experiments are finished, each once."""
+    """Return the files that exist exactly if the runs and studies of some experiments are finished,
+    each once."""
     chosen = list(experiments)
     runs = (run.summary for item in chosen for run in item.runs)
-    return list(dict.fromkeys((*runs, *(study_run.done_file for item in chosen for study_run in item.study_runs))))
+    return list(
+        dict.fromkeys(
+            (*runs, *(study_run.done_file for item in chosen for study_run in item.study_runs))
+        )
+    )

@@ -1,4 +1,5 @@
-"""Options of all networks, and the assembly of blocks into a network with reproducible initial weights."""
+"""Options of all networks, and the assembly of blocks into a network with reproducible initial
+weights."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,22 +14,36 @@ from torch import Tensor, nn
 from fedrepro.config import registry
 from fedrepro.config.types import Choice, Count, Frozen, Positive, Rate
 from fedrepro.core.errors import UserError, error_prefix
-from fedrepro.models._blocks import Block, Conv, Dense, Depthwise, Head, Init, Module, Norm, Shape, Weighted, linear, multiple
+from fedrepro.models._blocks import (
+    Block,
+    Conv,
+    Dense,
+    Depthwise,
+    Head,
+    Init,
+    Module,
+    Norm,
+    Shape,
+    Weighted,
+    linear,
+    multiple,
+)
 from fedrepro.models._net import Layers, Net, NetworkSpec, Normalisation, Stage
 
 MAX_UNITS = 10**6  # the weights between two such layers fit into no memory
 
 
 class Network(Frozen):
-    """Base class of models: the options of all, from which `blocks` makes a network. `width` scales all hidden channels and
-    units (scale quick)."""
+    """Base class of models: the options of all, from which `blocks` makes a network. `width` scales
+    all hidden channels and units (scale quick)."""
 
     width: Positive = 1.0
     init: Init = "pytorch"
     dropout: Rate = 0.0  # of the units of every hidden dense layer, in training
     norm: Norm = "none"  # after every convolution
     norm_groups: Count | None = None  # for norm `group`; null: as many as the convolution has
-    frozen: tuple[str, ...] = ()  # weights that training does not change: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`
+    # weights that training does not change: `conv1`, `conv*`, `*.norm`, `conv2.layer.bias`
+    frozen: tuple[str, ...] = ()
 
     def blocks(self, outputs: int) -> list[Block | Head]:
         """Return the blocks in order, the head last, for this number of outputs."""
@@ -38,18 +53,29 @@ class Network(Frozen):
         """Load weights that were trained elsewhere, after initial ones were drawn."""
 
     def scaled(self, units: int, of: int = 1) -> int:
-        """Return the number of units at this width, rounded to a multiple of `of`. Raises UserError above `MAX_UNITS`."""
+        """Return the number of units at this width, rounded to a multiple of `of`. Raises UserError
+        above `MAX_UNITS`."""
         if units * self.width > MAX_UNITS:
             raise UserError(
-                f"model: a layer of {units * self.width:g} units, of at most {MAX_UNITS:g}; set fewer units or a smaller width"
+                f"model: a layer of {units * self.width:g} units, of at most {MAX_UNITS:g}; set "
+                f"fewer units or a smaller width"
             )
         return multiple(units * self.width, of)
 
-    def conv(self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, **options: Any) -> Conv:
-        """Create a convolution with these options; its channels are a multiple of all its groups."""
+    def conv(
+        self, name: str, filters: int, kernel: int, pool: nn.Module | None = None, **options: Any
+    ) -> Conv:
+        """Create a convolution with these options; its channels are a multiple of all its
+        groups."""
         options = {"norm": self.norm, "norm_groups": self.norm_groups} | options
         normalised = options["norm_groups"] if options["norm"] == "group" else None
-        return Conv(name, self.scaled(filters, math.lcm(options.get("groups", 1), normalised or 1)), kernel, pool, **options)
+        return Conv(
+            name,
+            self.scaled(filters, math.lcm(options.get("groups", 1), normalised or 1)),
+            kernel,
+            pool,
+            **options,
+        )
 
     def depthwise(self, name: str, kernel: int, **options: Any) -> Depthwise:
         """Create a depthwise convolution with these options."""
@@ -57,13 +83,15 @@ class Network(Frozen):
         return Depthwise(name, kernel, **options)
 
     def dense(self, name: str, units: int, **options: Any) -> Dense:
-        """Create a hidden dense layer with these options; its units are a multiple of its groups."""
+        """Create a hidden dense layer with these options; its units are a multiple of its
+        groups."""
         options = {"dropout": self.dropout} | options
         return Dense(name, self.scaled(units, options.get("groups", 1)), **options)
 
 
 class PaperOrCode(Network):
-    """Options of a network that the paper and its authors' code describe differently, each with its own initial weights."""
+    """Options of a network that the paper and its authors' code describe differently, each with its
+    own initial weights."""
 
     arch: Literal["paper", "code"] = "paper"
     inits: ClassVar[dict[str, Init]]
@@ -83,7 +111,8 @@ def blocks(choice: Choice, outputs: int) -> list[Block | Head]:
 
 
 def build(choice: Choice, shape: Shape, outputs: int, generator: torch.Generator) -> Net:
-    """Build the named model for images of `shape` (C, H, W); initial weights depend on `generator` alone."""
+    """Build the named model for images of `shape` (C, H, W); initial weights depend on `generator`
+    alone."""
     network = _network(choice)
     net = assemble(network.blocks(outputs), shape, network.init, generator, choice.name)
     network.start(net)
@@ -96,20 +125,30 @@ def _network(choice: Choice) -> Network:
 
 
 def assemble(
-    blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: torch.Generator, model: str = "of blocks"
+    blocks: Sequence[Block | Head],
+    shape: Shape,
+    init: Init,
+    generator: torch.Generator,
+    model: str = "of blocks",
 ) -> Net:
-    """Assemble a network from blocks, the head last; the extractor ends before the first dense block.
+    """Assemble a network from blocks, the head last; the extractor ends before the first dense
+    block.
 
     Raises UserError if the images are too small or groups do not divide a width."""
     with error_prefix(f"model {model}"):
         return connect_blocks(blocks, shape, init, generator, model)
 
 
-def connect_blocks(blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: torch.Generator, model: str) -> Net:
+def connect_blocks(
+    blocks: Sequence[Block | Head], shape: Shape, init: Init, generator: torch.Generator, model: str
+) -> Net:
     """Do the same as `assemble`, with errors that do not name the model."""
     inner, head = cast(Sequence[Block], blocks[:-1]), cast(Head, blocks[-1])
     if len(names := {block.name for block in blocks}) < len(blocks):
-        raise TypeError(f"model {model}: each of its blocks needs a name of its own ({', '.join(sorted(names))})")
+        raise TypeError(
+            f"model {model}: each of its blocks needs a name of its own "
+            f"({', '.join(sorted(names))})"
+        )
     first = next((place for place, block in enumerate(inner) if block.flat), len(inner))
     with torch.device("meta"):  # no weights yet, so that torch's global generator is not touched
         extractor = _stage(inner[:first], shape, shape)
@@ -124,7 +163,8 @@ def connect_blocks(blocks: Sequence[Block | Head], shape: Shape, init: Init, gen
 
 
 def _stage(blocks: Sequence[Block], inputs: Shape, image: Shape) -> Stage:
-    """Return the layers of the blocks, without values, each for the output shape of the one before."""
+    """Return the layers of the blocks, without values, each for the output shape of the one
+    before."""
     stage, shape = {}, inputs
     for block in blocks:
         with _raise_user_errors(block, image):
@@ -135,7 +175,8 @@ def _stage(blocks: Sequence[Block], inputs: Shape, image: Shape) -> Stage:
 
 @contextmanager
 def _raise_user_errors(block: Block | Head, image: Shape) -> Iterator[None]:
-    """Raise torch's errors about a block's groups, or about images that are too small for it, as UserError."""
+    """Raise torch's errors about a block's groups, or about images that are too small for it, as
+    UserError."""
     try:
         yield
     except ValueError as error:
@@ -148,8 +189,8 @@ def _raise_user_errors(block: Block | Head, image: Shape) -> Iterator[None]:
 
 
 def initialise(module: nn.Module, init: Init, generator: torch.Generator) -> None:
-    """Draw new weights for all layers of a module, in order; normalisation becomes the identity. Custom layers are constructed
-    again (`Layers.construct`)."""
+    """Draw new weights for all layers of a module, in order; normalisation becomes the identity.
+    Custom layers are constructed again (`Layers.construct`)."""
     constructed: set[nn.Module] = set()
     for part in list(module.modules()):
         if isinstance(part, Layers):
@@ -166,12 +207,16 @@ def initialise(module: nn.Module, init: Init, generator: torch.Generator) -> Non
 
 
 def freeze(net: Net, patterns: Sequence[str], model: str = "of blocks") -> None:
-    """Freeze the weights that match a pattern: a block, a layer `block.layer` or a weight `block.layer.weight`, with the
-    wildcards of file names. Running statistics still change. Raises UserError for a pattern without a match."""
+    """Freeze the weights that match a pattern: a block, a layer `block.layer` or a weight
+    `block.layer.weight`, with the wildcards of file names. Running statistics still change. Raises
+    UserError for a pattern without a match."""
     for pattern in patterns:
         matches = [weight for name, weight in net.named_parameters() if _matches(name, pattern)]
         if not matches:
-            raise UserError(f"model {model}: frozen: no weight is called {pattern}: its blocks are {', '.join(net.blocks)}")
+            raise UserError(
+                f"model {model}: frozen: no weight is called {pattern}: its blocks are "
+                f"{', '.join(net.blocks)}"
+            )
         for weight in matches:
             weight.requires_grad_(False)
 

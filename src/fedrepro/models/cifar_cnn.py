@@ -1,5 +1,6 @@
-"""The two CIFAR networks of the FedMMD paper: that of its text (two convolutions; 1,756,426 weights; also FedFusion's) and that
-of its code (AlexNet-like, Glorot-uniform; 3,630,602 weights), counted for 32x32 colour images and 10 classes."""
+"""The two CIFAR networks of the FedMMD paper: that of its text (two convolutions; 1,756,426
+weights; also FedFusion's) and that of its code (AlexNet-like, Glorot-uniform; 3,630,602 weights),
+counted for 32x32 colour images and 10 classes."""
 
 from typing import ClassVar
 

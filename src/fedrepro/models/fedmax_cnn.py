@@ -1,6 +1,8 @@
-"""FedMAX's network for CIFAR and EMNIST letters (Chen et al. 2020, code): five 3x3 convolutions, no biases, 512 dense units.
+"""FedMAX's network for CIFAR and EMNIST letters (Chen et al. 2020, code): five 3x3 convolutions, no
+biases, 512 dense units.
 
-659,818 weights for 32x32 colour images and 10 classes, 705,988 for 100; 438,074 for grey images, 26 classes, `last_padding: 0`.
+659,818 weights for 32x32 colour images and 10 classes, 705,988 for 100; 438,074 for grey images, 26
+classes, `last_padding: 0`.
 """
 
 from typing import Literal

@@ -1,4 +1,5 @@
-"""Logistic regression on the pixels (7,850 weights for MNIST): the smallest task of federated benchmarks."""
+"""Logistic regression on the pixels (7,850 weights for MNIST): the smallest task of federated
+benchmarks."""
 
 from fedrepro.models.base import Block, Head, Network
 

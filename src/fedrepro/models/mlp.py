@@ -1,5 +1,5 @@
-"""One hidden layer of 512 units with ReLU, on the pixels: FedMAX's network for the synthetic devices (Chen et al. 2020, code);
-529,930 weights for 1024 inputs and 10 classes."""
+"""One hidden layer of 512 units with ReLU, on the pixels: FedMAX's network for the synthetic
+devices (Chen et al. 2020, code); 529,930 weights for 1024 inputs and 10 classes."""
 
 from fedrepro.config.types import Count
 from fedrepro.models.base import Block, Head, Network

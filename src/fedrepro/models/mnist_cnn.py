@@ -1,6 +1,7 @@
-"""Three MNIST networks, with their numbers of weights for 28x28 grey images and 10 classes: that of the FedMMD and FedFusion
-papers' text (McMahan et al. 2017; 1,663,370), that of FedMMD's code (1024 dense units, truncated-normal weights; 3,274,634),
-and that of FedFusion's and FedCL's code (second kernel 3x3, overlapping pools, Glorot-uniform weights; 1,630,602)."""
+"""Three MNIST networks, with their numbers of weights for 28x28 grey images and 10 classes: that of
+the FedMMD and FedFusion papers' text (McMahan et al. 2017; 1,663,370), that of FedMMD's code (1024
+dense units, truncated-normal weights; 3,274,634), and that of FedFusion's and FedCL's code (second
+kernel 3x3, overlapping pools, Glorot-uniform weights; 1,630,602)."""
 
 from typing import ClassVar, Literal
 

@@ -1,7 +1,9 @@
-"""MobileNetV1 for small images (Howard et al. 2017, in the usual CIFAR variant): a convolution and thirteen separable ones.
+"""MobileNetV1 for small images (Howard et al. 2017, in the usual CIFAR variant): a convolution and
+thirteen separable ones.
 
-3,217,226 weights for 32x32 colour images and 10 classes. A separable convolution is two blocks: `conv2_depth`, a 3x3 filter for
-each channel, and `conv2_point`, which mixes them. No biases; batch normalisation after every convolution.
+3,217,226 weights for 32x32 colour images and 10 classes. A separable convolution is two blocks:
+`conv2_depth`, a 3x3 filter for each channel, and `conv2_point`, which mixes them. No biases; batch
+normalisation after every convolution.
 """
 
 from torch import nn

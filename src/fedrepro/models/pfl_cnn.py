@@ -1,5 +1,6 @@
-"""The two-layer CNN of pfl-research's CIFAR10 benchmark (Granqvist et al. 2024): two unpadded 3x3 convolutions, one pooling,
-128 dense units; 1,626,442 weights for 32x32 colour images and 10 classes."""
+"""The two-layer CNN of pfl-research's CIFAR10 benchmark (Granqvist et al. 2024): two unpadded 3x3
+convolutions, one pooling, 128 dense units; 1,626,442 weights for 32x32 colour images and 10
+classes."""
 
 from torch import nn
 

@@ -1,8 +1,9 @@
-"""VGG16 for small images, with batch normalisation and one dense layer (Simonyan and Zisserman 2015, as usual on CIFAR).
+"""VGG16 for small images, with batch normalisation and one dense layer (Simonyan and Zisserman
+2015, as usual on CIFAR).
 
-14,728,266 weights for 32x32 colour images and 10 classes. `conv3_2` is the second convolution of the third of five blocks, each
-of which ends in a 2x2 pooling. For sizes that are no multiple of 32, pooling includes incomplete windows
-at the border.
+14,728,266 weights for 32x32 colour images and 10 classes. `conv3_2` is the second convolution of
+the third of five blocks, each of which ends in a 2x2 pooling. For sizes that are no multiple of 32,
+pooling includes incomplete windows at the border.
 """
 
 from torch import nn

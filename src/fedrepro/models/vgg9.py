@@ -1,7 +1,8 @@
-"""VGG9 of FedMA's code (Wang et al. 2020; also Psi-Net's): six 3x3 convolutions, two hidden layers, no normalisation.
+"""VGG9 of FedMA's code (Wang et al. 2020; also Psi-Net's): six 3x3 convolutions, two hidden layers,
+no normalisation.
 
-3,491,530 weights for 32x32 colour images and 10 classes. Dropout is of whole maps after the fourth convolution, of single
-units before the first and after the last hidden layer.
+3,491,530 weights for 32x32 colour images and 10 classes. Dropout is of whole maps after the fourth
+convolution, of single units before the first and after the last hidden layer.
 """
 
 from torch import nn

@@ -1,4 +1,5 @@
-"""Writing of a paper's artifacts at one scale, below the paper's folder `reports/<scale>/<paper>/`."""
+"""Writing of a paper's artifacts at one scale, below the paper's folder
+`reports/<scale>/<paper>/`."""
 
 import csv
 import json
@@ -20,14 +21,24 @@ ARTIFACT_FOLDERS = {
     "tables": ("csv", "tex", "json"),
     "data": ("csv", "json"),
 }  # below a paper's folder
-LATEX_FIELDS = {"claim": "Claim", "reported": "Reported", "ours": "Ours", "words": "Verdict", "why": "Why"}  # in the .tex
+# in the .tex
+LATEX_FIELDS = {
+    "claim": "Claim",
+    "reported": "Reported",
+    "ours": "Ours",
+    "words": "Verdict",
+    "why": "Why",
+}
 TABLE_ENDINGS = ("csv", "tex")
-NUMBERS_FILE = "tables/numbers.tex"  # the claims' numbers as LaTeX commands, written with the verdicts
-COLUMN_SHARES = (0.24, 0.11, 0.15, 0.14, 0.29)  # relative widths of the columns of the table of verdicts
+# the claims' numbers as LaTeX commands, written with the verdicts
+NUMBERS_FILE = "tables/numbers.tex"
+# relative widths of the columns of the table of verdicts
+COLUMN_SHARES = (0.24, 0.11, 0.15, 0.14, 0.29)
 
 
 def available_artifacts(spec: Paper, evidence: PaperData) -> list[str]:
-    """Return the keys of the artifacts that have results to show, and of the verdicts; reads no rows of results."""
+    """Return the keys of the artifacts that have results to show, and of the verdicts; reads no
+    rows of results."""
     shown = [key for key in (*spec.figures, *spec.tables) if not spec[key].missing_reason(evidence)]
     return [*shown, VERDICTS]
 
@@ -35,7 +46,11 @@ def available_artifacts(spec: Paper, evidence: PaperData) -> list[str]:
 def artifact_files(spec: Paper, key: str) -> list[str]:
     """Return the files of an artifact, relative to the paper's folder."""
     if key in spec.figures:
-        endings = [ending for ending in ARTIFACT_FOLDERS["figures"] if ending != "csv" or spec.figures[key].has_csv]
+        endings = [
+            ending
+            for ending in ARTIFACT_FOLDERS["figures"]
+            if ending != "csv" or spec.figures[key].has_csv
+        ]
         return [f"figures/{key}.{ending}" for ending in endings]
     if key == VERDICTS:
         return [f"tables/{key}.json", f"tables/{key}.tex", NUMBERS_FILE]
@@ -43,7 +58,8 @@ def artifact_files(spec: Paper, key: str) -> list[str]:
 
 
 def load_paper_data(spec: Paper, folder: Path) -> PaperData:
-    """Return all data behind the artifacts in a paper's folder; gathered results are read from `data/` on first use."""
+    """Return all data behind the artifacts in a paper's folder; gathered results are read from
+    `data/` on first use."""
     return paper_data(spec, LazyResults(folder / "data"), read_curves(spec))
 
 
@@ -86,7 +102,10 @@ def write_figure_csv(spec: Paper, key: str, evidence: PaperData, folder: Path) -
 def write_table(spec: Paper, key: str, evidence: PaperData, folder: Path) -> None:
     """Write `tables/<key>.csv`, plain numbers, and `.tex`, a table with caption and label."""
     table, out = spec.tables[key], folder / "tables"
-    grid, results = table.build(evidence), [evidence.results[name] for name in table.experiments({})]
+    grid, results = (
+        table.build(evidence),
+        [evidence.results[name] for name in table.experiments({})],
+    )
     out.mkdir(parents=True, exist_ok=True)
     _write_csv(grid.csv_rows(), out / f"{key}.csv")
     label, source = f"tab:{results[0].latex_name}-{key}", gathered.provenance_text(results)
@@ -95,24 +114,37 @@ def write_table(spec: Paper, key: str, evidence: PaperData, folder: Path) -> Non
 
 
 def write_verdicts(spec: Paper, evidence: PaperData, folder: Path) -> None:
-    """Write the verdicts as `tables/verdicts.json` and `.tex`, and the claims' numbers as LaTeX commands."""
+    """Write the verdicts as `tables/verdicts.json` and `.tex`, and the claims' numbers as LaTeX
+    commands."""
     records, out = make_records(spec, evidence), folder / "tables"
     rows = [{name: getattr(record, name) for name in VERDICT_FIELDS} for record in records]
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"{VERDICTS}.json").write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / f"{VERDICTS}.json").write_text(
+        json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     results = [evidence.results[name] for name in spec.sources([VERDICTS])]
-    paper, source = results[0].latex_name if results else folder.name, gathered.provenance_text(results)
+    paper, source = (
+        results[0].latex_name if results else folder.name,
+        gathered.provenance_text(results),
+    )
     judged = [one for one in records if one.tested]
     text = "" if records else f"{NO_CLAIM if spec.claims else NONE_LISTED}\n"
     if judged:
-        columns, only = [*LATEX_FIELDS.values()], "" if results[0].compare == "full" else " Only directions are judged."
+        columns, only = (
+            [*LATEX_FIELDS.values()],
+            "" if results[0].compare == "full" else " Only directions are judged.",
+        )
         caption = f"Verdicts on what the paper claims: {spec.title}.{only}"
         cells = [[getattr(record, name) for name in LATEX_FIELDS] for record in judged]
-        text = _latex.long_table(columns, cells, COLUMN_SHARES, caption, f"tab:{paper}-{VERDICTS}", source)
+        text = _latex.long_table(
+            columns, cells, COLUMN_SHARES, caption, f"tab:{paper}-{VERDICTS}", source
+        )
     if left := len(records) - len(judged):
         text += f"\nClaims that are not tested: {left}.\n"
     (out / f"{VERDICTS}.tex").write_text(text, encoding="utf-8")
-    (folder / NUMBERS_FILE).write_text(latex_macros.macros(paper, records, source), encoding="utf-8")
+    (folder / NUMBERS_FILE).write_text(
+        latex_macros.macros(paper, records, source), encoding="utf-8"
+    )
 
 
 def _write_csv(rows: list[list], path: Path) -> None:

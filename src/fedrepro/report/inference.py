@@ -9,10 +9,12 @@ from fedrepro.report.statistics import Estimate, estimate, mean
 
 
 def over_panels(panels: Sequence[Mapping[int, float]]) -> Estimate:
-    """Estimate the mean over fixed panels, all of one weight, from each panel's values by seed (at least one is common to all).
+    """Estimate the mean over fixed panels, all of one weight, from each panel's values by seed (at
+    least one is common to all).
 
-    A seed draws initial weights, partition and batches of all panels, so the values of one seed depend on each other: the
-    sample holds one value per seed, the mean over the panels. Seeds that a panel lacks are left out.
+    A seed draws initial weights, partition and batches of all panels, so the values of one seed
+    depend on each other: the sample holds one value per seed, the mean over the panels. Seeds that
+    a panel lacks are left out.
     """
     return estimate([mean([panel[seed] for panel in panels]) for seed in common_seeds(panels)])
 
@@ -24,11 +26,13 @@ def common_seeds(panels: Sequence[Mapping[int, Any]]) -> list[int]:
 
 @functools.cache
 def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
-    """Return the tolerance that an exact replication meets in a `share` of cases, in standard deviations of a run.
+    """Return the tolerance that an exact replication meets in a `share` of cases, in standard
+    deviations of a run.
 
-    The reported mean is of `runs` runs, ours of `seeds`: they differ by D ~ N(0, 1/runs + 1/seeds). Our standard deviation S is
-    independent of D, with (seeds - 1) S^2 chi-squared. The result solves P(|D| + t S / sqrt(seeds) <= tolerance) = share, the
-    condition that the whole interval lies within the tolerance. A single seed has no interval: only |D| counts.
+    The reported mean is of `runs` runs, ours of `seeds`: they differ by D ~ N(0, 1/runs + 1/seeds).
+    Our standard deviation S is independent of D, with (seeds - 1) S^2 chi-squared. The result
+    solves P(|D| + t S / sqrt(seeds) <= tolerance) = share, the condition that the whole interval
+    lies within the tolerance. A single seed has no interval: only |D| counts.
     """
     from scipy.integrate import quad  # slow to import
     from scipy.optimize import root_scalar
@@ -47,6 +51,7 @@ def replication_tolerance(runs: int, seeds: int, share: float = 0.95) -> float:
 
         return quad(given, 0, found.cdf(tolerance / reach))[0] - share
 
-    both = (1 + share) / 2  # each of |D| and S stays below its quantile this often, so both at least in a `share` of cases
+    # each of |D| and S stays below its quantile this often, so both at least in a `share` of cases
+    both = (1 + share) / 2
     most = norm.ppf((1 + both) / 2) * spread + reach * found.ppf(both)
     return float(root_scalar(excess, bracket=(least, most), xtol=1e-10).root)

@@ -15,7 +15,8 @@ SCORE_NAMES = {"accuracy": "accuracy", "loss": "loss", "macro_f1": "macro-F1"}
 
 @dataclass(frozen=True)
 class Number:
-    """A table cell in the unit of its column: a mean over seeds with its 95 % interval, or a placeholder without a value."""
+    """A table cell in the unit of its column: a mean over seeds with its 95 % interval, or a
+    placeholder without a value."""
 
     value: float | None = None
     digits: int = 0
@@ -25,12 +26,17 @@ class Number:
     qualifier: str = ""  # limits what the number says; a qualified number is never the best
     signed: bool = False  # show a plus sign too
     best: bool = False
-    samples: Mapping[int, float] = field(default_factory=dict, compare=False, repr=False)  # seed -> value, for paired tests
+    # seed -> value, for paired tests
+    samples: Mapping[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def value_text(self) -> str:
         """Return the value as printed, without its interval."""
-        return self.placeholder if self.value is None else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
+        return (
+            self.placeholder
+            if self.value is None
+            else f"{self.value:{'+' if self.signed else ''}z.{self.digits}f}"
+        )
 
     @property
     def half_width_text(self) -> str:
@@ -45,7 +51,8 @@ class Number:
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit that a quantity is printed in: its value times `factor`, followed by the unit's name."""
+    """The unit that a quantity is printed in: its value times `factor`, followed by the unit's
+    name."""
 
     name: str
     difference_name: str  # of the difference between two values
@@ -85,7 +92,8 @@ class Unit:
 
 @dataclass(frozen=True)
 class RatioUnit(Unit):
-    """The unit of the logarithm of a ratio, printed as the ratio: a mean of logarithms as the geometric mean."""
+    """The unit of the logarithm of a ratio, printed as the ratio: a mean of logarithms as the
+    geometric mean."""
 
     def format(self, value: float, digits: int = 1) -> str:
         return f"{math.exp(value):.3g} {self.name}"
@@ -104,7 +112,10 @@ PERCENT = Unit("%", "points", 100, 1)
 CHANGE = Unit("%", "points", 100, 1, signed=True)  # relative to a baseline
 TIMES = RatioUnit("times", "times")
 ROUNDS, EPOCHS = Unit("rounds", "rounds", digits=1), Unit("epochs", "epochs", digits=1)
-POINTS, NATS = Unit("points", "points", 100, signed=True), Unit("nats", "nats", extra_digits=1, signed=True)
+POINTS, NATS = (
+    Unit("points", "points", 100, signed=True),
+    Unit("nats", "nats", extra_digits=1, signed=True),
+)
 
 
 def with_minus_signs(text: str) -> str:
@@ -155,20 +166,29 @@ def column_title(title: str, measure: Measure) -> str:
 
 
 def measure_cell(measure: Measure, values: Mapping[int, float]) -> Number:
-    """Return the mean of the measure over seeds, with two decimals for a percentage and four for a loss."""
+    """Return the mean of the measure over seeds, with two decimals for a percentage and four for a
+    loss."""
     factor = display_factor(measure)
-    return mean_cell({seed: factor * value for seed, value in values.items()}, 2 if measure.percent else 4)
+    return mean_cell(
+        {seed: factor * value for seed, value in values.items()}, 2 if measure.percent else 4
+    )
 
 
 def reached_cell(values: Mapping[int, float | None], digits: int) -> Number:
-    """Return the mean over the seeds that reach a target, qualified by their number if some do not (None)."""
+    """Return the mean over the seeds that reach a target, qualified by their number if some do not
+    (None)."""
     reached = {seed: float(value) for seed, value in values.items() if value is not None}
     if len(reached) == len(values):
         return mean_cell(reached, digits)
     if not reached:
         return Number(n=0, placeholder="never")
-    qualifier = f"{len(reached)} of {len(values)} seeds {'reaches' if len(reached) == 1 else 'reach'} the target"
-    return Number(sum(reached.values()) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier)
+    qualifier = (
+        f"{len(reached)} of {len(values)} seeds "
+        f"{'reaches' if len(reached) == 1 else 'reach'} the target"
+    )
+    return Number(
+        sum(reached.values()) / len(reached), max(digits, 1), n=len(reached), qualifier=qualifier
+    )
 
 
 def significant_cell(value: float, digits: int) -> Number:
@@ -178,5 +198,6 @@ def significant_cell(value: float, digits: int) -> Number:
 
 
 def megabytes_per_round(run: dict) -> float:
-    """Return what all participants of a round receive and send together, averaged over the run's rounds, in 10^6 bytes."""
+    """Return what all participants of a round receive and send together, averaged over the run's
+    rounds, in 10^6 bytes."""
     return (run["bytes_down"] + run["bytes_up"]) / max(run["rounds"], 1) / 1e6

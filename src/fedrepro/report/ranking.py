@@ -1,5 +1,6 @@
-"""Ranks of series over experiments: mean ranks and Friedman's test (Demšar 2006, "Statistical comparisons of classifiers over
-multiple data sets"). Each experiment counts once, by its mean over seeds."""
+"""Ranks of series over experiments: mean ranks and Friedman's test (Demšar 2006, "Statistical
+comparisons of classifiers over multiple data sets"). Each experiment counts once, by its mean over
+seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,15 @@ class Ranking:
 
 
 def rank(panels: Sequence[Mapping[str, float]]) -> Ranking:
-    """Rank the series that all panels have, by their values in each; a higher value is better, equal ones share a mean rank."""
+    """Rank the series that all panels have, by their values in each; a higher value is better,
+    equal ones share a mean rank."""
     from scipy.stats import friedmanchisquare  # slow to import
 
     labels = [label for label in panels[0] if all(label in panel for panel in panels)]
-    ranks = [[_place(panel[label], [panel[other] for other in labels]) for label in labels] for panel in panels]
+    ranks = [
+        [_place(panel[label], [panel[other] for other in labels]) for label in labels]
+        for panel in panels
+    ]
     means = {label: mean([row[place] for row in ranks]) for place, label in enumerate(labels)}
     tested = len(labels) > 2 and len(panels) > 1
     samples = [[row[place] for row in ranks] for place in range(len(labels))]
@@ -32,12 +37,14 @@ def rank(panels: Sequence[Mapping[str, float]]) -> Ranking:
 
 
 def _place(value: float, values: Sequence[float]) -> float:
-    """Return the rank of one of the values, from the highest; those that differ by rounding errors share a mean rank."""
+    """Return the rank of one of the values, from the highest; those that differ by rounding errors
+    share a mean rank."""
     return 0.5 + sum((other > value + EPSILON) + (other >= value - EPSILON) for other in values) / 2
 
 
 def rank_series(panels: Sequence[ExperimentView], last: int) -> Ranking:
-    """Rank the series of some experiments by the mean of their `last` rounds; one with a diverged run is last."""
+    """Rank the series of some experiments by the mean of their `last` rounds; one with a diverged
+    run is last."""
     return rank([_values(panel, last) for panel in panels])
 
 
@@ -55,6 +62,15 @@ def _values(panel: ExperimentView, last: int) -> dict[str, float]:
 
 def sentence(ranking: Ranking) -> str:
     """Return a sentence on the test, without its full stop."""
-    caveat = "too small where set-ups share images or seeds, since the test takes them as independent"
-    test = "" if ranking.p is None else f"; Friedman's test of equal ranks: p = {ranking.p:.2g}, {caveat}"
-    return f"Mean rank over {ranking.panels} set-up{'s' if ranking.panels > 1 else ''}, 1 is best{test}"
+    caveat = (
+        "too small where set-ups share images or seeds, since the test takes them as independent"
+    )
+    test = (
+        ""
+        if ranking.p is None
+        else f"; Friedman's test of equal ranks: p = {ranking.p:.2g}, {caveat}"
+    )
+    return (
+        f"Mean rank over {ranking.panels} set-up{'s' if ranking.panels > 1 else ''}, 1 is "
+        f"best{test}"
+    )

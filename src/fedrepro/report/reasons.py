@@ -1,4 +1,5 @@
-"""Reasons why a quantity has no value or a verdict is what it is: kinds for the code, sentences for readers."""
+"""Reasons why a quantity has no value or a verdict is what it is: kinds for the code, sentences for
+readers."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,20 +15,32 @@ class ReasonKind(StrEnum):
     UNPAIRED = "seed {seed}: no run of {series} with this seed"
     TOO_SHORT = "a mean of {smooth} measured rounds needs longer runs (measured: {rounds})"
     NO_ROUND = "no value of {series} at round {round}"
-    DEAD = "in most rounds the activations of {series} do not differ between devices, as in a dead network"
+    DEAD = (
+        "in most rounds the activations of {series} do not differ between devices, as in a "
+        "dead network"
+    )
     ONE_CLASS = "{series} predicts a single class: {value} in the last {rounds} rounds of all seeds"
-    NO_TRAINING = "the new clients of {series} reach the target without training, so nothing can be saved"
+    NO_TRAINING = (
+        "the new clients of {series} reach the target without training, so nothing can be saved"
+    )
     NOT_REACHED = "{series} does not reach {target} within {rounds} rounds"
-    ONE_REACHES = "{series} does not reach {target} within {rounds} rounds; {other} does at {reached}"
-    CLIENTS_LATE = "{missing} of {total} new clients of {series} do not reach {target} within {epochs} epochs"
+    ONE_REACHES = (
+        "{series} does not reach {target} within {rounds} rounds; {other} does at {reached}"
+    )
+    CLIENTS_LATE = (
+        "{missing} of {total} new clients of {series} do not reach {target} within {epochs} epochs"
+    )
     # why the claim cannot be tested
     NOT_RUN = "{text}"
     NOT_TESTABLE = "{text}"
     ENDS_EARLY = "our runs end at round {end}, but the claim is about round {needed}"
     PAPER_ONLY = "only differences between series are compared at this scale"
-    NO_SIGN = "a claim of no difference has no direction, and its size is judged at scale paper only"
+    NO_SIGN = (
+        "a claim of no difference has no direction, and its size is judged at scale paper only"
+    )
     UNSTEADY = (
-        "the paper's curves have this direction in only {percent} % of the rounds read off, so shorter runs cannot test it"
+        "the paper's curves have this direction in only {percent} % of the rounds read "
+        "off, so shorter runs cannot test it"
     )
     # what the interval shows
     ONE_SEED = "a single seed has no interval"
@@ -40,8 +53,13 @@ class ReasonKind(StrEnum):
     NOT_AFTER_HOLM = "the interval excludes zero, but not after Holm's correction (p = {p})"
     AS_CLAIMED = "the direction is as claimed"
     OPPOSITE = "the direction is opposite to the claim"
-    WIDE_TOLERANCE = "the direction is as reported; the tolerance, over half of the difference, is too wide to judge the size"
-    BEYOND_TOLERANCE = "the direction is as reported, but the interval is not entirely within the tolerance"
+    WIDE_TOLERANCE = (
+        "the direction is as reported; the tolerance, over half of the difference, "
+        "is too wide to judge the size"
+    )
+    BEYOND_TOLERANCE = (
+        "the direction is as reported, but the interval is not entirely within the tolerance"
+    )
     OVER_EDGE = "our runs show neither agreement within the tolerance nor a difference beyond it"
     # remarks
     AT = "{text}"
@@ -58,7 +76,8 @@ class ReasonKind(StrEnum):
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason; `str` gives its sentence. `seeds`: the seeds that it applies to; empty if it applies to all."""
+    """A reason; `str` gives its sentence. `seeds`: the seeds that it applies to; empty if it
+    applies to all."""
 
     kind: ReasonKind
     values: dict[str, Any] = field(default_factory=dict)
@@ -66,12 +85,22 @@ class Reason:
 
     def __str__(self) -> str:
         text = self.kind.format(**self.values)
-        return f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}: {text}" if self.seeds else text
+        return (
+            f"seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}: {text}"
+            if self.seeds
+            else text
+        )
 
 
 def make_reason(why: ReasonKind, **values: Any) -> Reason:
     """Return a reason; lists among the values, such as several series, are joined by "and"."""
-    return Reason(why, {key: " and ".join(value) if isinstance(value, list) else value for key, value in values.items()})
+    return Reason(
+        why,
+        {
+            key: " and ".join(value) if isinstance(value, list) else value
+            for key, value in values.items()
+        },
+    )
 
 
 def reasons_sentence(reasons: list[Reason]) -> str:

@@ -1,4 +1,5 @@
-"""Reductions of a curve to one number, and of the numbers of several seeds to a mean with its interval."""
+"""Reductions of a curve to one number, and of the numbers of several seeds to a mean with its
+interval."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -12,36 +13,45 @@ ROUNDING = 1e-12  # smaller differences of numbers around 1 are rounding errors 
 EPSILON = 1e-9  # added to every threshold, so that rounding errors decide nothing
 POWER = 0.8  # share of tries in which a true difference shall be detected
 MAX_SEEDS = 1000  # nobody trains more
-MAX_EFFECT = 20.0  # in standard deviations; two seeds suffice for it, and scipy is accurate up to about here
+# in standard deviations; two seeds suffice for it, and scipy is accurate up to about here
+MAX_EFFECT = 20.0
 
 
 def mean_last(curve: Curve, rounds: int = 1) -> float:
-    """Return the mean of the last `rounds` rounds. Round 0, before any training, counts only if there is no other."""
+    """Return the mean of the last `rounds` rounds. Round 0, before any training, counts only if
+    there is no other."""
     end = curve[-1][0]
     return mean([value for round, value in curve if round > max(0, end - rounds)] or [curve[-1][1]])
 
 
 def at_round(curve: Curve, round: int, smooth: int = 1) -> float | None:
-    """Return the value at a round, averaged over the `smooth` rounds that end there; None if the curve ends earlier. Round 0
-    counts only if `round` is 0."""
-    values = [value for when, value in curve if round - smooth < when <= round and (when or not round)]
+    """Return the value at a round, averaged over the `smooth` rounds that end there; None if the
+    curve ends earlier. Round 0 counts only if `round` is 0."""
+    values = [
+        value for when, value in curve if round - smooth < when <= round and (when or not round)
+    ]
     return mean(values) if curve[-1][0] >= round and values else None
 
 
 def best(curve: Curve, smooth: int = 1) -> float:
-    """Return the highest mean of `smooth` consecutive measured rounds, without round 0; -inf if there are fewer."""
+    """Return the highest mean of `smooth` consecutive measured rounds, without round 0; -inf if
+    there are fewer."""
     return max(smoothed(curve, smooth).values(), default=-math.inf)
 
 
 def rounds_to(curve: Curve, target: float, smooth: int = 1) -> int | None:
-    """Return the first round whose value, averaged over the last `smooth` measured rounds, is at least `target`; None if there
-    is none. Round 0, before any training, does not count."""
-    return next((round for round, value in smoothed(curve, smooth).items() if value >= target - EPSILON), None)
+    """Return the first round whose value, averaged over the last `smooth` measured rounds, is at
+    least `target`; None if there is none. Round 0, before any training, does not count."""
+    return next(
+        (round for round, value in smoothed(curve, smooth).items() if value >= target - EPSILON),
+        None,
+    )
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over seeds with its 95 % interval (Student's t); `low` and `high` are None for a single seed."""
+    """Mean over seeds with its 95 % interval (Student's t); `low` and `high` are None for a single
+    seed."""
 
     mean: float
     std: float | None
@@ -72,8 +82,8 @@ class Estimate:
 
     @property
     def p(self) -> float | None:
-        """The p-value of a mean of 0 (Student's t, two-sided); None for a single seed, and if all values are the same number
-        other than 0."""
+        """The p-value of a mean of 0 (Student's t, two-sided); None for a single seed, and if all
+        values are the same number other than 0."""
         if self.std is None:
             return None
         if self.std < ROUNDING:
@@ -83,19 +93,24 @@ class Estimate:
         return float(2 * stdtr(self.n - 1, -abs(self.mean) * math.sqrt(self.n) / self.std))
 
     def seeds_needed(self, difference: float) -> int | None:
-        """Return how many seeds would detect a true `difference` other than 0: in `POWER` of all tries, the interval would
-        exclude zero, given the standard deviation found here (power of a t test, noncentral t distribution). `MAX_SEEDS` + 1
-        if `MAX_SEEDS` do not suffice; None for a single seed, which has no standard deviation."""
+        """Return how many seeds would detect a true `difference` other than 0: in `POWER` of all
+        tries, the interval would exclude zero, given the standard deviation found here (power of a
+        t test, noncentral t distribution). `MAX_SEEDS` + 1 if `MAX_SEEDS` do not suffice; None for
+        a single seed, which has no standard deviation."""
         if self.std is None:
             return None
         from scipy.special import nctdtr, stdtrit
 
         effect = min(abs(difference) / max(self.std, ROUNDING), MAX_EFFECT)
-        missed = (nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975)) for n in range(2, MAX_SEEDS + 1))
+        missed = (
+            nctdtr(n - 1, effect * math.sqrt(n), stdtrit(n - 1, 0.975))
+            for n in range(2, MAX_SEEDS + 1)
+        )
         return next((n for n, share in enumerate(missed, 2) if share <= 1 - POWER), MAX_SEEDS + 1)
 
     def side(self, value: float = 0.0) -> int:
-        """Return 1 if the whole interval lies above `value`, -1 if it lies below, else 0, as for a single seed."""
+        """Return 1 if the whole interval lies above `value`, -1 if it lies below, else 0, as for a
+        single seed."""
         if self.low is None or self.high is None:
             return 0
         return (self.low > value + EPSILON) - (self.high < value - EPSILON)
@@ -106,21 +121,34 @@ def estimate(values: Sequence[float]) -> Estimate:
     centre = mean(values)
     if len(values) == 1:
         return Estimate(centre, None, 1)
-    return Estimate(centre, math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)), len(values))
+    return Estimate(
+        centre,
+        math.sqrt(sum((value - centre) ** 2 for value in values) / (len(values) - 1)),
+        len(values),
+    )
 
 
 def curve_distance(curve: Curve, reported: Curve, smooth: int = 1) -> tuple[float, int] | None:
-    """Return the root mean squared difference of two curves over the rounds that both have, and the number of these rounds;
-    None if there are none. Both curves are averaged over `smooth` measured rounds first."""
+    """Return the root mean squared difference of two curves over the rounds that both have, and the
+    number of these rounds; None if there are none. Both curves are averaged over `smooth` measured
+    rounds first."""
     ours, theirs = smoothed(curve, smooth), smoothed(reported, smooth)
     common = sorted(set(ours) & set(theirs))
-    return (math.sqrt(mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common)) if common else None
+    return (
+        (math.sqrt(mean([(ours[round] - theirs[round]) ** 2 for round in common])), len(common))
+        if common
+        else None
+    )
 
 
 def smoothed(curve: Curve, smooth: int) -> dict[int, float]:
-    """Return round -> mean of the `smooth` measured values that end there, without round 0 and the first rounds."""
+    """Return round -> mean of the `smooth` measured values that end there, without round 0 and the
+    first rounds."""
     values = [(round, value) for round, value in curve if round > 0]
-    return {values[i][0]: mean([v for _, v in values[i - smooth + 1 : i + 1]]) for i in range(smooth - 1, len(values))}
+    return {
+        values[i][0]: mean([v for _, v in values[i - smooth + 1 : i + 1]])
+        for i in range(smooth - 1, len(values))
+    }
 
 
 def mean(values: Sequence[float]) -> float:
@@ -136,7 +164,8 @@ def grouped(pairs: Iterable[tuple[T, Item]]) -> dict[T, list[Item]]:
 
 
 def holm(p_values: Mapping[T, float]) -> dict[T, float]:
-    """Return each p value adjusted for the chance of a single false positive among all (Holm 1979)."""
+    """Return each p value adjusted for the chance of a single false positive among all (Holm
+    1979)."""
     ordered = sorted(p_values, key=lambda key: p_values[key])
     adjusted, largest = {}, 0.0
     for rank, key in enumerate(ordered):

@@ -1,7 +1,8 @@
-"""Copies of finished runs between `results/runs/`, where the pipeline trains, and `results/stored/`, which DVC stores.
+"""Copies of finished runs between `results/runs/`, where the pipeline trains, and
+`results/stored/`, which DVC stores.
 
-`dvc exp run`, `dvc exp apply` and `dvc checkout` reset a folder that DVC tracks to the state in `dvc.lock` and delete all else
-in it. So DVC does not track the folder in which runs are trained.
+`dvc exp run`, `dvc exp apply` and `dvc checkout` reset a folder that DVC tracks to the state in
+`dvc.lock` and delete all else in it. So DVC does not track the folder in which runs are trained.
 """
 
 import logging
@@ -20,9 +21,11 @@ PARTIAL_SUFFIXES = {".part", ".begun"}  # of files that a killed process or stud
 
 
 def store(runs: Path, stored: Path) -> list[Path]:
-    """Copy finished runs, with studies and snapshots, from `runs` to `stored`. Returns the changed folders in `stored`.
+    """Copy finished runs, with studies and snapshots, from `runs` to `stored`. Returns the changed
+    folders in `stored`.
 
-    A stored run is replaced if the same run was trained again to other bits. Damaged runs are skipped with a warning.
+    A stored run is replaced if the same run was trained again to other bits. Damaged runs are
+    skipped with a warning.
     """
     stored.mkdir(parents=True, exist_ok=True)
     changed = []
@@ -39,8 +42,8 @@ def store(runs: Path, stored: Path) -> list[Path]:
 def restore(stored: Path, runs: Path) -> list[Path]:
     """Copy finished runs from `stored` to `runs`. Returns the changed folders in `runs`.
 
-    Damaged runs, and runs that were trained here too to other bits, are skipped with a warning. A run that has begun here
-    stays as it is.
+    Damaged runs, and runs that were trained here too to other bits, are skipped with a warning. A
+    run that has begun here stays as it is.
     """
     changed = []
     for run in _intact_runs(stored):
@@ -55,7 +58,8 @@ def restore(stored: Path, runs: Path) -> list[Path]:
 
 
 def _intact_runs(folder: Path) -> list[Path]:
-    """Return the finished runs in a folder whose settings, numbers and studies are as they were written."""
+    """Return the finished runs in a folder whose settings, numbers and studies are as they were
+    written."""
     intact = []
     for run in sorted(path.parent for path in folder.glob(f"*/{RECORD}")):
         try:
@@ -81,7 +85,8 @@ def _is_writable(target: Path) -> bool:
 
 
 def _same_results(run: Path, other: Path) -> bool:
-    """Return whether two intact or damaged copies of a run have the same numbers, made alike; times differ each time."""
+    """Return whether two intact or damaged copies of a run have the same numbers, made alike; times
+    differ each time."""
     try:
         first, second = records.load(run), records.load(other)
     except UserError:
@@ -90,11 +95,16 @@ def _same_results(run: Path, other: Path) -> bool:
 
 
 def _copy_missing(source: Path, target: Path) -> list[Path]:
-    """Link or copy the files of a run that `target` lacks, the record last. Returns `[target]` if there were any, else `[]`.
+    """Link or copy the files of a run that `target` lacks, the record last. Returns `[target]` if
+    there were any, else `[]`.
 
     The log is always copied, since it is appended to in place.
     """
-    names = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix not in PARTIAL_SUFFIXES]
+    names = [
+        path.relative_to(source)
+        for path in source.rglob("*")
+        if path.is_file() and path.suffix not in PARTIAL_SUFFIXES
+    ]
     new = not (target / RECORD).exists()
     missing = [name for name in names if new or not (target / name).exists()]
     for name in sorted(missing, key=lambda name: (name.name == RECORD, name)):

@@ -28,14 +28,25 @@ class Paths:
         return self.data / "prepared" / datasets.key(dataset)
 
     def partition(self, config: RunConfig, data: str) -> Path:
-        """Return the file of a run's partition; its name hashes all that the partition depends on."""
+        """Return the file of a run's partition; its name hashes all that the partition depends
+        on."""
         choice = config.partition
         images = (config.train_images, config.test_images)
         apart: list = [] if config.proxy is None else [[config.proxy.share, config.proxy.removed]]
         apart += [] if config.validation is None else [*config.validation.model_dump().values()]
-        dependencies = [choice.model_dump(mode="json"), images, data, provenance.partition_digest(choice.name), *apart]
+        dependencies = [
+            choice.model_dump(mode="json"),
+            images,
+            data,
+            provenance.partition_digest(choice.name),
+            *apart,
+        ]
         key = provenance.value_digest(dependencies, 8)
-        return self.data / "partitions" / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
+        return (
+            self.data
+            / "partitions"
+            / f"{config.dataset.name}-{choice.name}-s{config.seed}-{key}.npz"
+        )
 
     def runs(self, paper: str) -> Path:
         return self.results / "runs" / paper
@@ -48,12 +59,16 @@ class Paths:
 
 
 def repository_root() -> Path:
-    """Return the nearest folder, from the working folder upwards, with params.yaml and workflow/. Raises UserError."""
+    """Return the nearest folder, from the working folder upwards, with params.yaml and workflow/.
+    Raises UserError."""
     start = Path().resolve()
     for folder in (start, *start.parents):
         if (folder / "params.yaml").exists() and (folder / "workflow").exists():
             return folder
-    raise UserError(f"{start}: not inside a fedrepro checkout: no params.yaml here or above; change into one or pass reports=")
+    raise UserError(
+        f"{start}: not inside a fedrepro checkout: no params.yaml here or above; change into one "
+        f"or pass reports="
+    )
 
 
 def data_folder() -> Path:

@@ -1,10 +1,12 @@
 """Records of finished runs: a sealed line of JSON each, which this module alone reads and writes.
 
-    results/runs/<paper>/<run>/record.json          a run that was trained here; `begun.json` has its settings from the start
-    results/runs/<paper>/<run>/<study>-<hash>.json  a study of that run
-    results/kept/<paper>.jsonl                      a paper's committed runs with their studies, a line each
+    results/runs/<paper>/<run>/record.json          a run that was trained here; `begun.json` has
+    its settings from the start results/runs/<paper>/<run>/<study>-<hash>.json  a study of that run
+    results/kept/<paper>.jsonl                      a paper's committed runs with their studies, a
+    line each
 
-A line begins with its seal, the digest of the rest. A committed run has no folder: its path names a line of the paper's file.
+A line begins with its seal, the digest of the rest. A committed run has no folder: its path names a
+line of the paper's file.
 """
 
 import functools
@@ -24,11 +26,13 @@ from fedrepro.core.errors import UserError
 from fedrepro.core.files import atomic_write, read_file, sha256
 
 KEPT = ".jsonl"  # ending of a paper's file of committed runs
-BEGUN = "begun.json"  # in a run's folder: settings, data, code, environment and times, also of an unfinished run
+# in a run's folder: settings, data, code, environment and times, also of an unfinished run
+BEGUN = "begun.json"
 RECORD = "record.json"  # exists exactly if a run is finished
 IDENTITY_FIELDS = ("config", "data", "code")
 SECONDS = "seconds"  # column with the seconds of a round, which differ when a run is trained again
-TIMES = ("timed_rounds", "seconds", "core_seconds", "ended")  # fields that differ when a run is trained again
+# fields that differ when a run is trained again
+TIMES = ("timed_rounds", "seconds", "core_seconds", "ended")
 RUN_NAME = "[a-z0-9_-]+"  # also of a study: a name is a part of a path
 LINE = re.compile(r'\{"seal": "(?P<seal>[0-9a-f]{64})", (?P<rest>.*)\n?')
 RESTORE = "git restore results/kept brings back what was committed"
@@ -94,7 +98,8 @@ class RunRecord(BaseModel):
 
 
 def is_kept(folder: Path) -> bool:
-    """Return whether a run is a committed one. Its folder, which does not exist, then names a line of a paper's file."""
+    """Return whether a run is a committed one. Its folder, which does not exist, then names a line
+    of a paper's file."""
     return folder.parent.suffix == KEPT
 
 
@@ -104,7 +109,8 @@ def run_hash(record: Record) -> str:
 
 
 def begun(place: Path) -> dict[Path, Record]:
-    """Return the settings of a paper's runs, finished or not, by folder. `place` is a folder or a file of committed runs.
+    """Return the settings of a paper's runs, finished or not, by folder. `place` is a folder or a
+    file of committed runs.
 
     Raises UserError if one is damaged or does not fit the hash in its name.
     """
@@ -113,7 +119,10 @@ def begun(place: Path) -> dict[Path, Record]:
     found = {path.parent: load_begun(path.parent) for path in sorted(place.glob(f"*/{BEGUN}"))}
     for folder, record in found.items():
         if not folder.name.endswith(run_hash(record)):
-            raise UserError(f"{folder / BEGUN}: not the settings that its folder is named after; {_retrain(folder)}")
+            raise UserError(
+                f"{folder / BEGUN}: not the settings that its folder is named after; "
+                f"{_retrain(folder)}"
+            )
     return found
 
 
@@ -123,7 +132,8 @@ def load_begun(folder: Path) -> Record:
 
 
 def load(folder: Path) -> Record:
-    """Read a finished run's record. Raises UserError if the run is not finished, or the record is damaged or another run's."""
+    """Read a finished run's record. Raises UserError if the run is not finished, or the record is
+    damaged or another run's."""
     if is_kept(folder):
         runs = load_kept(folder.parent)
         if folder.name not in runs:
@@ -146,13 +156,16 @@ def load_study(path: Path) -> Record:
     if is_kept(path.parent):
         studies = load(path.parent)["studies"]
         if path.stem not in studies:
-            raise UserError(f"{path.parent.parent}: {path.parent.name} lacks {path.stem}; {RESTORE}")
+            raise UserError(
+                f"{path.parent.parent}: {path.parent.name} lacks {path.stem}; {RESTORE}"
+            )
         return studies[path.stem]
     return _read(path, StudyRecord, path.parent.name, f"delete {path} to repeat the study")
 
 
 def rows(columns: Columns) -> Rows:
-    """Return the rows of a table by columns, cells as text; a value that was not measured is empty."""
+    """Return the rows of a table by columns, cells as text; a value that was not measured is
+    empty."""
     texts = [["" if cell is None else str(cell) for cell in column] for column in columns.values()]
     return [dict(zip(columns, cells, strict=True)) for cells in zip(*texts, strict=True)]
 
@@ -195,7 +208,8 @@ def save(path: Path, records: Iterable[Record]) -> None:
 
 
 def load_kept(path: Path) -> Mapping[str, Record]:
-    """Return a paper's committed runs by name. Raises UserError, naming the line, for one that is not as it was kept."""
+    """Return a paper's committed runs by name. Raises UserError, naming the line, for one that is
+    not as it was kept."""
     return _cached_kept(path, version(path)) if os.path.lexists(path) else {}
 
 
@@ -213,7 +227,9 @@ def _cached_kept(path: Path, version: tuple) -> dict[str, Record]:
         record = _parse(line, RunRecord, where, RESTORE)
         record.setdefault("studies", {})
         if (other := runs.get(record["run"])) and other["metrics"] != record["metrics"]:
-            raise UserError(f"{where}: differs from another line of {record['run']}; leave one of them")
+            raise UserError(
+                f"{where}: differs from another line of {record['run']}; leave one of them"
+            )
         if other:  # two branches kept the same run, perhaps with other studies
             record = other | {"studies": record["studies"] | other["studies"]}
         runs[record["run"]] = record
@@ -240,7 +256,8 @@ def _retrain(folder: Path) -> str:
 
 
 def _parse(line: bytes, model: type[BaseModel], where: str, advice: str) -> Record:
-    """Return the record in a sealed line. Raises UserError if it changed, lacks a field or has one of another type."""
+    """Return the record in a sealed line. Raises UserError if it changed, lacks a field or has one
+    of another type."""
     try:
         match = LINE.fullmatch(line.decode("utf-8"))
         if match is None or sha256(match["rest"]) != match["seal"]:
@@ -250,7 +267,9 @@ def _parse(line: bytes, model: type[BaseModel], where: str, advice: str) -> Reco
     except (ValueError, RecursionError):
         raise UserError(f"{where}: damaged, no record in JSON; {advice}") from None
     except UserError as error:
-        raise UserError(str(error) if str(error).endswith(advice) else f"{error}; {advice}") from None
+        raise UserError(
+            str(error) if str(error).endswith(advice) else f"{error}; {advice}"
+        ) from None
     for table in (record, *record.get("studies", {}).values()):
         if len({len(column) for column in table.get("columns", {}).values()}) > 1:
             raise UserError(f"{where}: columns: not of one length; {advice}")

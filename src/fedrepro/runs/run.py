@@ -14,13 +14,24 @@ CODE_CHANGED = "code changed since the work was planned; start the same command 
 LOG = "log.txt"  # in a run's folder; locked by the process that trains the run
 PROGRESS = "progress.json"  # exists while a run is unfinished
 Row = dict[str, Any]  # the measured columns of a round
-# settings that a recorded step depends on, besides tensor shapes: a method sees its options, the network and the task
-STEP_CACHE_FIELDS = {"dataset", "model", "algorithm", "task", "optimizer", "momentum", "weight_decay", "precision"}
+# settings that a recorded step depends on, besides tensor shapes: a method sees its options, the
+# network and the task
+STEP_CACHE_FIELDS = {
+    "dataset",
+    "model",
+    "algorithm",
+    "task",
+    "optimizer",
+    "momentum",
+    "weight_decay",
+    "precision",
+}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training run. Its folder's name hashes all that determines the result; committed runs (`records.py`) have no folder."""
+    """A training run. Its folder's name hashes all that determines the result; committed runs
+    (`records.py`) have no folder."""
 
     folder: Path
     config: RunConfig
@@ -64,16 +75,21 @@ def code_digest(config: RunConfig) -> str:
 
 def run_id(config: RunConfig, data: str) -> str:
     """Return a run's name: a readable slug and the hash of all that determines the result."""
-    digest = run_hash({"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)})
+    digest = run_hash(
+        {"config": config.model_dump(mode="json"), "data": data, "code": code_digest(config)}
+    )
     return f"{config.dataset.name}-{config.algorithm.name}-s{config.seed}-{digest}"
 
 
 def check_code_unchanged(config: RunConfig, code: str) -> None:
-    """Raise UserError if this process executes other code than the digest `code` that the run was planned with.
+    """Raise UserError if this process executes other code than the digest `code` that the run was
+    planned with.
 
-    A process that Snakemake starts imports the files as they are by then; the run's name would promise other code.
+    A process that Snakemake starts imports the files as they are by then; the run's name would
+    promise other code.
     """
     for module in provenance.modules(config):
-        importlib.import_module(f"fedrepro.{module}")  # import before reading, so that an edit in between is noticed
+        # import before reading, so that an edit in between is noticed
+        importlib.import_module(f"fedrepro.{module}")
     if code_digest(config) != code:
         raise UserError(CODE_CHANGED)

@@ -1,6 +1,6 @@
-"""Studies: measurements on finished runs, one module each: a class with the module's name, such as `Gates` in `gates.py`, with
-frozen `Params`. `base.py` has their base classes. `experiments.study_plan` plans studies, `experiments.study_runner` makes
-them."""
+"""Studies: measurements on finished runs, one module each: a class with the module's name, such as
+`Gates` in `gates.py`, with frozen `Params`. `base.py` has their base classes.
+`experiments.study_plan` plans studies, `experiments.study_runner` makes them."""
 
 from typing import Any
 
@@ -13,7 +13,8 @@ __all__ = ["Study", "create", "settings"]
 
 
 def settings(name: str, values: Any) -> Frozen | None:
-    """Parse a study's settings; None stays None: no such study. Raises UserError for an unknown name or key."""
+    """Parse a study's settings; None stays None: no such study. Raises UserError for an unknown
+    name or key."""
     params = registry.options_model("studies", name)
     return None if values is None else parse(params, values, f"study {name}")
 

@@ -41,13 +41,14 @@ class StudyContext:
     partition: Partition
     device: torch.device
     executor: str
-    forbid: Callable[[float], bool] = lambda seconds: False  # whether work of so many seconds would pass the deadline
+    # whether work of so many seconds would pass the deadline
+    forbid: Callable[[float], bool] = lambda seconds: False
 
 
 @dataclass(frozen=True)
 class Study:
-    """A measurement on one run. Its result is a table that grows by units of work, each completed as a whole. The first column
-    is the number of the unit."""
+    """A measurement on one run. Its result is a table that grows by units of work, each completed
+    as a whole. The first column is the number of the unit."""
 
     settings: Any  # the class's `Params`
     config: RunConfig  # of the run
@@ -71,15 +72,18 @@ class Study:
         return frozenset()
 
     def can_start(self, folder: Path) -> bool:
-        """Return whether a finished run's folder still has the weights from which the study starts."""
+        """Return whether a finished run's folder still has the weights from which the study
+        starts."""
         raise NotImplementedError
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
-        """Return a function that computes the rows of a unit, or returns None if the deadline comes first."""
+        """Return a function that computes the rows of a unit, or returns None if the deadline comes
+        first."""
         raise NotImplementedError
 
     def cost_bound(self, folder: Path) -> RunConfig:
-        """Return a run that costs at least as much as the study, given the files in the run's folder."""
+        """Return a run that costs at least as much as the study, given the files in the run's
+        folder."""
         raise NotImplementedError
 
 
@@ -87,16 +91,21 @@ def final_state(context: StudyContext, title: str) -> State:
     """Return a run's final state, with its tensors on the CPU, for a study with this title."""
     path = context.folder / FINAL
     if not path.exists():
-        raise UserError(f"{path}: no such file; {title} start from it: copy it there, or delete the folder to train again")
+        raise UserError(
+            f"{path}: no such file; {title} start from it: copy it there, or delete the folder "
+            f"to train again"
+        )
     return checkpoint.load(path, context.folder.name)[0]
 
 
 class RoundsStudy(Study):
-    """A study of single rounds of the run: the state before, and what participants received and trained. A unit is a round,
-    which is trained again (training/replay.py). Rounds that a diverged run does not reach have no rows."""
+    """A study of single rounds of the run: the state before, and what participants received and
+    trained. A unit is a round, which is trained again (training/replay.py). Rounds that a diverged
+    run does not reach have no rows."""
 
     def rounds(self) -> Sequence[int]:
-        """Return the rounds, from 1 on, in order; by default those of the settings, else the last alone."""
+        """Return the rounds, from 1 on, in order; by default those of the settings, else the last
+        alone."""
         return self.settings.rounds or (self.config.rounds,)
 
     def check(self) -> None:
@@ -118,7 +127,9 @@ class RoundsStudy(Study):
 
     def replay(self, context: StudyContext) -> Replay:
         """Return the replay of the run's rounds."""
-        federation = Federation(self.config, context.dataset, context.partition, context.device, context.executor)
+        federation = Federation(
+            self.config, context.dataset, context.partition, context.device, context.executor
+        )
         return Replay(federation, context.folder, self.snapshots(), context.forbid)
 
     def begin(self, context: StudyContext) -> Callable[[int], Rows | None]:
@@ -133,16 +144,20 @@ class RoundsStudy(Study):
         return rows
 
     def cost_bound(self, folder: Path) -> RunConfig:
-        """Return a run with as many rounds as are trained again, to reach the study's rounds and in these. Measuring is not
-        counted."""
+        """Return a run with as many rounds as are trained again, to reach the study's rounds and in
+        these. Measuring is not counted."""
         return self.replay_cost(folder, self.rounds(), 1)
 
     def replay_cost(self, folder: Path, rounds: Iterable[int], each: int) -> RunConfig:
-        """Return a run with as many rounds as are trained again to reach the states before `rounds`, and `each` in each."""
+        """Return a run with as many rounds as are trained again to reach the states before
+        `rounds`, and `each` in each."""
         finished = (folder / RECORD).exists()
-        stored = stored_rounds(folder) if finished else self.snapshots()  # an unfinished run will store all
+        # an unfinished run will store all
+        stored = stored_rounds(folder) if finished else self.snapshots()
         trained, position = 0, 1  # the round before which a state is there
         for round in rounds:
-            trained += round + each - max([position, *(number for number in stored if number <= round)])
+            trained += (
+                round + each - max([position, *(number for number in stored if number <= round)])
+            )
             position = round + each
         return self.config.model_copy(update={"rounds": max(1, trained)})

@@ -1,7 +1,7 @@
 """Accuracy of the global model on each client's own test images, after a round.
 
-Clients of a method whose weights stay with clients use their own ones. The model is the one that the measures of the whole test
-set evaluate, before any further local training.
+Clients of a method whose weights stay with clients use their own ones. The model is the one that
+the measures of the whole test set evaluate, before any further local training.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ ACCURACY = {"accuracy": Measure("own-test accuracy", "accuracy")}
 
 
 def accuracies(federation: Federation, state: State) -> Iterator[tuple[int, int, float]]:
-    """Yield each client that has test images after a round, their number, and the accuracy on them."""
+    """Yield each client that has test images after a round, their number, and the accuracy on
+    them."""
     algorithm = federation.algorithm
     if state.diverged:  # its weights are those before the round
         return
@@ -35,7 +36,8 @@ def accuracies(federation: Federation, state: State) -> Iterator[tuple[int, int,
 
 
 class Clients(RoundsStudy):
-    """A row for each round and client with test images: their number, and the accuracy on them, 0..1."""
+    """A row for each round and client with test images: their number, and the accuracy on them,
+    0..1."""
 
     class Params(Frozen):
         rounds: Rounds | None = None  # null: the last alone
@@ -44,7 +46,9 @@ class Clients(RoundsStudy):
     title = "accuracies of clients"
     columns = ("round", "client", "images", "accuracy")
 
-    def measure(self, federation: Federation, replayed: ReplayedRound) -> Iterator[tuple[int, int, float]]:
+    def measure(
+        self, federation: Federation, replayed: ReplayedRound
+    ) -> Iterator[tuple[int, int, float]]:
         return accuracies(federation, replayed.after)
 
     def cost_bound(self, folder: Path) -> RunConfig:

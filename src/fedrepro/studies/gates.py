@@ -1,8 +1,9 @@
-"""Gates of FedFusion over the rounds: lambda, the share of the received extractor's map in the fused map.
+"""Gates of FedFusion over the rounds: lambda, the share of the received extractor's map in the
+fused map.
 
-Yao et al. 2019 (FedFusion), Eqs. 7 and 8, learn one lambda for each map (`multi`) or one for all (`single`), 0 at the start;
-how far they move they do not say. A row has the server's lambda after a round. No round is trained again if the training stored
-its states for this study.
+Yao et al. 2019 (FedFusion), Eqs. 7 and 8, learn one lambda for each map (`multi`) or one for all
+(`single`), 0 at the start; how far they move they do not say. A row has the server's lambda after a
+round. No round is trained again if the training stored its states for this study.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +29,21 @@ class Gates(RoundsStudy):
     def check(self) -> None:
         algorithm = self.config.algorithm
         if algorithm.options.get("operator") not in ("multi", "single"):
-            remedy = "Study series of fedfusion with operator multi or single, in a variant of the experiment if it has others"
+            remedy = (
+                "Study series of fedfusion with operator multi or single, in a variant of "
+                "the experiment if it has others"
+            )
             raise UserError(f"algorithm {algorithm.name} has no gates. {remedy}.")
 
     def rounds(self) -> Sequence[int]:
-        return [*range(self.settings.every, self.config.rounds, self.settings.every), self.config.rounds]
+        return [
+            *range(self.settings.every, self.config.rounds, self.settings.every),
+            self.config.rounds,
+        ]
 
     def snapshots(self) -> frozenset[int]:
-        return frozenset(round + 1 for round in self.rounds()[:-1])  # the state after the last round is the final one
+        # the state after the last round is the final one
+        return frozenset(round + 1 for round in self.rounds()[:-1])
 
     def can_start(self, folder: Path) -> bool:
         return (folder / FINAL).exists()

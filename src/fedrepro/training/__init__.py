@@ -1,1 +1,2 @@
-"""Federated training: rounds, local training, evaluation, and the folder that a run leaves behind."""
+"""Federated training: rounds, local training, evaluation, and the folder that a run leaves
+behind."""

@@ -1,7 +1,9 @@
-"""Choice of a job's device: the processor, or a GPU that is not used by more of our jobs than allowed.
+"""Choice of a job's device: the processor, or a GPU that is not used by more of our jobs than
+allowed.
 
-A job acquires a GPU by a lock on a file that is named after the GPU's own id, so that jobs that see different GPUs of a machine
-agree. The lock ends with the process, however that ends. Planning acquires no GPU and opens no context, which takes memory.
+A job acquires a GPU by a lock on a file that is named after the GPU's own id, so that jobs that see
+different GPUs of a machine agree. The lock ends with the process, however that ends. Planning
+acquires no GPU and opens no context, which takes memory.
 """
 
 import ctypes
@@ -26,12 +28,14 @@ log = logging.getLogger(__name__)
 
 ANY_GPU = Gpus()
 POLL_SECONDS = 1.0  # between two attempts to lock a GPU
-LOCK_FOLDER = f"fedrepro-gpus-{os.getuid()}"  # folder of the lock files in the system's temporary folder
+# folder of the lock files in the system's temporary folder
+LOCK_FOLDER = f"fedrepro-gpus-{os.getuid()}"
 held_locks: list[IO[str]] = []  # the lock of this process
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the named device; auto is CUDA if available. Also sets up the process for repeatable bits and fast allocation."""
+    """Return the named device; auto is CUDA if available. Also sets up the process for repeatable
+    bits and fast allocation."""
     valid = get_args(Device)
     if name not in valid:
         raise UserError(f"device: expected one of {', '.join(valid)} (got {name})")
@@ -39,45 +43,58 @@ def pick_device(name: str) -> torch.device:
         raise UserError("device: cuda is not available to torch. Choose auto or cpu.")
     device = torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
     disable_malloc_trim()
-    torch.set_num_threads(1)  # on networks this small processes beat threads, and sums keep their order
-    torch.set_deterministic_debug_mode("error")  # like use_deterministic_algorithms, which first imports a compiler for 2 s
+    # on networks this small processes beat threads, and sums keep their order
+    torch.set_num_threads(1)
+    # like use_deterministic_algorithms, which first imports a compiler for 2 s
+    torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue]  (a property of the module; no code here reads uninitialised memory)
     torch.backends.cudnn.benchmark = False
     return device
 
 
 def planned_device(name: str) -> torch.device:
-    """Return the device for planned work; `cuda` need not be available here, since the work may run elsewhere."""
+    """Return the device for planned work; `cuda` need not be available here, since the work may run
+    elsewhere."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
 
 
 def max_parallel_jobs(name: str, gpus: Gpus, cores: int) -> int:
-    """Return how many jobs may run at a time: one per core, or as many as the GPUs here may have."""
+    """Return how many jobs may run at a time: one per core, or as many as the GPUs here may
+    have."""
     uses_gpus = planned_device(name).type == "cuda" and torch.cuda.is_available()
     return min(cores, len(gpu_indices(gpus)) * gpus.jobs) if uses_gpus else cores
 
 
 def gpu_indices(gpus: Gpus = ANY_GPU) -> list[int]:
-    """Return the usable GPUs by torch's numbers, which count the GPUs in CUDA_VISIBLE_DEVICES from 0.
+    """Return the usable GPUs by torch's numbers, which count the GPUs in CUDA_VISIBLE_DEVICES from
+    0.
 
     Raises UserError for a number without a GPU."""
-    available = torch.cuda.device_count() if torch.cuda.is_available() else 0  # the driver may be too old for those it counts
+    # the driver may be too old for those it counts
+    available = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if unknown := [number for number in gpus.numbers or () if number >= available]:
-        raise UserError(f"devices: torch sees {_list(range(available)) or 'none'} (got {_list(unknown)})")
+        raise UserError(
+            f"devices: torch sees {_list(range(available)) or 'none'} (got {_list(unknown)})"
+        )
     return list(range(available) if gpus.numbers is None else gpus.numbers)
 
 
 def acquire_device(
     name: str, gpus: Gpus = ANY_GPU, forbid: Callable[[float], bool] = lambda seconds: False
 ) -> torch.device | None:
-    """Return the named device, set up. A GPU is locked until the process ends: the one with the fewest jobs.
+    """Return the named device, set up. A GPU is locked until the process ends: the one with the
+    fewest jobs.
 
-    Waits while all GPUs have as many jobs as allowed; returns None once `forbid(seconds of a further wait)` is true."""
+    Waits while all GPUs have as many jobs as allowed; returns None once `forbid(seconds of a
+    further wait)` is true."""
     device = pick_device(name)
     if device.type == "cuda" and not held_locks:
-        state = f"every GPU ({_list(gpu_indices(gpus))}) has {count(gpus.jobs, 'job')}, the limit by gpu_jobs_per_device"
+        state = (
+            f"every GPU ({_list(gpu_indices(gpus))}) has {count(gpus.jobs, 'job')}, the "
+            f"limit by gpu_jobs_per_device"
+        )
         for waited in itertools.count():
             if (number := _lock_gpu(gpus)) is not None:
                 break
@@ -101,7 +118,10 @@ def _lock_gpu(gpus: Gpus) -> int | None:
             return number
         file.close()
         if locked is None:
-            log.warning("%s supports no locks, so jobs may share a GPU; set TMPDIR to a folder that does", path.parent)
+            log.warning(
+                "%s supports no locks, so jobs may share a GPU; set TMPDIR to a folder that does",
+                path.parent,
+            )
             return gpu_indices(gpus)[os.getpid() % len(gpu_indices(gpus))]
     return None
 
@@ -120,18 +140,21 @@ def _list(numbers: Iterable[int]) -> str:
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # mallopt(3)
 NO_TRIM = -1
-LARGEST_THRESHOLD = 2**25  # bytes: glibc accepts no more; larger blocks come from the system each time
+# bytes: glibc accepts no more; larger blocks come from the system each time
+LARGEST_THRESHOLD = 2**25
 
 
 def disable_malloc_trim() -> bool:
-    """Keep freed memory in this process, and reuse it for all but the largest blocks. Returns whether the C library can do
-    so; only glibc can.
+    """Keep freed memory in this process, and reuse it for all but the largest blocks. Returns
+    whether the C library can do so; only glibc can.
 
-    By default glibc decides by what was freed before: the same training either keeps its blocks, or returns them and gets
-    them again page by page in every step. That made steps of FedCL's MNIST network 1.38 times as long, of VGG9 1.11 times.
-    Bits and peak memory stay the same.
+    By default glibc decides by what was freed before: the same training either keeps its blocks, or
+    returns them and gets them again page by page in every step. That made steps of FedCL's MNIST
+    network 1.38 times as long, of VGG9 1.11 times. Bits and peak memory stay the same.
     """
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all([mallopt(TRIM_THRESHOLD, NO_TRIM), mallopt(MMAP_THRESHOLD, LARGEST_THRESHOLD)])
+    return mallopt is not None and all(
+        [mallopt(TRIM_THRESHOLD, NO_TRIM), mallopt(MMAP_THRESHOLD, LARGEST_THRESHOLD)]
+    )

@@ -17,13 +17,19 @@ WRITE_SECONDS = 1.0  # between two writes of the file; a round may take millisec
 
 @contextlib.contextmanager
 def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
-    """Report the progress of a run whose rounds so far are `rows`: yields a function to call after each new row."""
+    """Report the progress of a run whose rounds so far are `rows`: yields a function to call after
+    each new row."""
     measure, written = run.config.measures[0], 0.0
 
     def write() -> None:
         nonlocal written
         value = next((row[measure] for row in reversed(rows) if row[measure] is not None), None)
-        reached = {"round": rows[-1]["round"], "rounds": run.config.rounds, "measure": measure, "value": value}
+        reached = {
+            "round": rows[-1]["round"],
+            "rounds": run.config.rounds,
+            "measure": measure,
+            "value": value,
+        }
         temporary = temporary_path(run.progress)
         temporary.write_text(json.dumps(reached) + "\n", encoding="utf-8")
         temporary.replace(run.progress)  # without fsync, which may take longer than a round
@@ -42,14 +48,16 @@ def report_progress(run: Run, rows: list[Row]) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def _bar(rounds: int, done: int, name: str) -> Iterator[Callable[[float | None], None]]:
-    """Yield a function to call after each round with the value of the measure `name`; it does nothing without a terminal or
-    tqdm."""
+    """Yield a function to call after each round with the value of the measure `name`; it does
+    nothing without a terminal or tqdm."""
     try:
         from tqdm import tqdm  # not part of the training core
     except ModuleNotFoundError:
         yield lambda value: None
         return
-    with tqdm(total=rounds, initial=done, unit="round", disable=None, file=sys.stderr, leave=False) as bar:
+    with tqdm(
+        total=rounds, initial=done, unit="round", disable=None, file=sys.stderr, leave=False
+    ) as bar:
         measure = MEASURES[name]
 
         def advance(value: float | None) -> None:

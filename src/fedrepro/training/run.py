@@ -1,11 +1,11 @@
 """Training of one run and the files in its folder. It can be stopped and resumed at any time.
 
 record.json            the run's record (runs/records.py); exists exactly if the run is finished
-begun.json             settings, data, code, environment and times so far, from which the record is made
-model.safetensors      the global weights and the server's state; clients' states are kept in snapshots alone
-log.txt                times
-checkpoint.safetensors, checkpoint.clients/, clients-*/, progress.json   while unfinished
-snapshots/             states that studies need (training/replay.py)
+begun.json             settings, data, code, environment and times so far, from which the record is
+made model.safetensors      the global weights and the server's state; clients' states are kept in
+snapshots alone log.txt                times checkpoint.safetensors, checkpoint.clients/,
+clients-*/, progress.json   while unfinished snapshots/             states that studies need
+(training/replay.py)
 """
 
 import contextlib
@@ -55,7 +55,8 @@ class Limits:
 
 
 def is_finished(run: Run) -> bool:
-    """Return whether the run is finished. If only its record is missing, write it from the final state."""
+    """Return whether the run is finished. If only its record is missing, write it from the final
+    state."""
     if run.summary.exists():
         return True
     if not (run.folder / "model.safetensors").exists():
@@ -77,46 +78,72 @@ def train(
     recordings: dict | None = None,
     cores: int = 1,
 ) -> bool:
-    """Train the run to its end, from its checkpoint if there is one. Returns False if it stopped at the deadline.
+    """Train the run to its end, from its checkpoint if there is one. Returns False if it stopped at
+    the deadline.
 
-    `snapshots` are the rounds before which its state is stored for studies; `recordings`: see `compiled_step.step.Step`;
-    `cores`: see `Federation`."""
+    `snapshots` are the rounds before which its state is stored for studies; `recordings`: see
+    `compiled_step.step.Step`; `cores`: see `Federation`."""
     if is_finished(run):
         return True
     _create_folder(run.folder)
     check_no_links(run.folder)
     with single_process(run.log, wait=False), _LogToFile(run.log):
-        # before training: a commit that is made while this process trains is not the code that it runs
+        # before training: a commit that is made while this process trains is not the code that it
+        # runs
         environment = provenance.environment(device, provenance.modules(run.config))
-        begun = run.config_record() | {"dataset": source_label.format_label(dataset.meta), "environment": environment}
+        begun = run.config_record() | {
+            "dataset": source_label.format_label(dataset.meta),
+            "environment": environment,
+        }
         clock = _Clock(run, begun)
         federation = None
         try:
             remove_left(run.folder)
-            federation = Federation(run.config, dataset, partition, device, executor, recordings, cores, folder=run.folder)
+            federation = Federation(
+                run.config,
+                dataset,
+                partition,
+                device,
+                executor,
+                recordings,
+                cores,
+                folder=run.folder,
+            )
             return _train(run, federation, limits, snapshots, clock)
         except RuntimeError as error:
-            if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator: can't allocate" in str(error)):
+            if not (
+                isinstance(error, torch.OutOfMemoryError)
+                or "DefaultCPUAllocator: can't allocate" in str(error)
+            ):
                 raise
         finally:
             if federation:
                 federation.close()
     name = federation.executor.name if federation else executor
     cores = federation.cores if federation else 1
-    raise _memory_error(run.config, device, name, cores)  # outside the handler, in which the error keeps its tensors alive
+    # outside the handler, in which the error keeps its tensors alive
+    raise _memory_error(run.config, device, name, cores)
 
 
-def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], clock: "_Clock") -> bool:
+def _train(
+    run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], clock: "_Clock"
+) -> bool:
     state, rows = _resume(run, federation)
     clock.start(state.round, federation.cores)
     state = _train_rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
-        log.info("stopped at the time limit after round %d of %d; the same command resumes it", state.round, run.config.rounds)
+        log.info(
+            "stopped at the time limit after round %d of %d; the same command resumes it",
+            state.round,
+            run.config.rounds,
+        )
         return False
     environment = clock.begun["environment"]
-    environment.update(executor=federation.executor.name, operations=federation.flops)  # of one image's forward pass
+    # of one image's forward pass
+    environment.update(executor=federation.executor.name, operations=federation.flops)
     if federation.device.type == "cpu":
-        environment["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"  # library of large matrix products
+        # library of large matrix products
+        environment["products"] = "oneDNN" if fx_passes.prefers_onednn() else "torch"
     _finish(run, state, rows, clock)
     return True
 
@@ -124,13 +151,18 @@ def _train(run: Run, federation: Federation, limits: Limits, snapshots: frozense
 def _memory_error(config: RunConfig, device: torch.device, executor: str, cores: int) -> UserError:
     """Return the error for a full memory, with the settings that need less."""
     stacked = executor.startswith("stacked")
-    remedy = "choose executor: sequential, which trains one client at a time, or lower" if stacked else "lower"
+    remedy = (
+        "choose executor: sequential, which trains one client at a time, or lower"
+        if stacked
+        else "lower"
+    )
     jobs = "cores_per_run" if cores > 1 else "--cores"
     if device.type == "cuda":
         jobs = "gpu_jobs_per_device"
     return UserError(
-        f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} clients a round and batches of "
-        f"{config.batch_size}: {remedy} {jobs}, or, for another run, batch_size or clients_per_round; {CONTINUED}"
+        f"memory is full on {device.type}, with executor {executor}, {config.clients_per_round} "
+        f"clients a round and batches of {config.batch_size}: {remedy} {jobs}, or, for another "
+        f"run, batch_size or clients_per_round; {CONTINUED}"
     )
 
 
@@ -146,12 +178,20 @@ def _resume(run: Run, federation: Federation) -> tuple[State, list[Row]]:
 
 
 def _load_state(run: Run, path: Path, *keep: checkpoint.Keep) -> tuple[State, list[Row]]:
-    """Load a state of this run and a row for each of its rounds. Raises UserError if the file has others."""
+    """Load a state of this run and a row for each of its rounds. Raises UserError if the file has
+    others."""
     state, rows = checkpoint.load(path, run.id, *keep)
     rounds = [row.get("round") for row in rows]
     has_measures = set(run.config.measures) <= set(rows[0]) if rows else False
-    if state.round > run.config.rounds or rounds != list(range(state.round + 1)) or not has_measures:
-        raise UserError(f"{path}: round {state.round} with {len(rows)} rows: not of this run; {checkpoint.RESTART_REMEDY}")
+    if (
+        state.round > run.config.rounds
+        or rounds != list(range(state.round + 1))
+        or not has_measures
+    ):
+        raise UserError(
+            f"{path}: round {state.round} with {len(rows)} rows: not of this run; "
+            f"{checkpoint.RESTART_REMEDY}"
+        )
     if not state.diverged and not all(tensor.isfinite().all() for tensor in state.weights.values()):
         raise UserError(f"{path}: weights are not finite; {checkpoint.RESTART_REMEDY}")
     return state, rows
@@ -179,7 +219,9 @@ def _train_rounds(
                 state, row = run_round(federation, state)
             except KeyboardInterrupt:
                 extra = progress_bar.SHOWN_AS_BAR  # the command says that it stopped
-                log.warning("stopped after round %d of %d", state.round, run.config.rounds, extra=extra)
+                log.warning(
+                    "stopped after round %d of %d", state.round, run.config.rounds, extra=extra
+                )
                 _save(run, state, rows, clock)
                 raise
             rows.append(row)
@@ -205,7 +247,10 @@ def _finish(run: Run, state: State, rows: list[Row], clock: "_Clock") -> None:
     clock.write(state.round)
     checkpoint.save(run.folder / "model.safetensors", replace(state, clients={}), rows, run.id)
     final = _write_record(run, state, rows, clock.begun)["final"]
-    log.info("finished: %s", ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()))
+    log.info(
+        "finished: %s",
+        ", ".join(f"{MEASURES[name].title} {value:.4f}" for name, value in final.items()),
+    )
 
 
 def _write_record(run: Run, state: State, rows: list[Row], begun: Record) -> Record:
@@ -219,7 +264,9 @@ def _write_record(run: Run, state: State, rows: list[Row], begun: Record) -> Rec
 
 
 def _record(run: Run, state: State, rows: list[Row], begun: Record) -> Record:
-    measured = {name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures}
+    measured = {
+        name: [row[name] for row in rows if row[name] is not None] for name in run.config.measures
+    }
     measured = {name: values for name, values in measured.items() if values}
     columns = records.columns(rows[0], [row.values() for row in rows])
     seconds = {records.SECONDS: [None, *begun["round_seconds"]]}
@@ -242,20 +289,28 @@ def _create_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot create the run's folder: {error.strerror}. Choose another with --results.") from None
+        raise UserError(
+            f"{folder}: cannot create the run's folder: {error.strerror}. Choose another with "
+            f"--results."
+        ) from None
 
 
 class _Clock:
-    """The seconds of a run's training in all its sessions and of each round, and core seconds: seconds times cores.
+    """The seconds of a run's training in all its sessions and of each round, and core seconds:
+    seconds times cores.
 
-    Written to `begun.json` with each checkpoint, so that what a kill loses counts neither as rounds nor as seconds."""
+    Written to `begun.json` with each checkpoint, so that what a kill loses counts neither as rounds
+    nor as seconds."""
 
     def __init__(self, run: Run, begun: Record) -> None:
         """Args: begun: settings, data, code and environment of this session."""
         self._path = run.folder / BEGUN
         resumes = (run.folder / "checkpoint.safetensors").exists()
-        earlier = records.load_begun(run.folder) if resumes else {}  # a run without checkpoint starts at 0
-        self._before = {name: earlier.get(name, 0) for name in ("timed_rounds", "seconds", "core_seconds")}
+        # a run without checkpoint starts at 0
+        earlier = records.load_begun(run.folder) if resumes else {}
+        self._before = {
+            name: earlier.get(name, 0) for name in ("timed_rounds", "seconds", "core_seconds")
+        }
         self.round_seconds: list[float | None] = earlier.get("round_seconds", [])
         self.begun: Record = begun | self._before | {"round_seconds": self.round_seconds}
         records.write(self._path, self.begun)
@@ -263,21 +318,38 @@ class _Clock:
     def start(self, reached: int, cores: int) -> None:
         """Begin to measure, after so many rounds that are done."""
         self._reached, self._cores, self._began = reached, cores, time.monotonic()
-        self.round_seconds[:] = [*self.round_seconds, *[None] * reached][:reached]  # a kill may part them from the checkpoint
+        # a kill may part them from the checkpoint
+        self.round_seconds[:] = [*self.round_seconds, *[None] * reached][:reached]
 
     def write(self, reached: int) -> None:
         rounds, seconds = reached - self._reached, time.monotonic() - self._began
-        session = {"timed_rounds": rounds, "seconds": seconds, "core_seconds": seconds * self._cores}
-        self.begun |= {name: round(self._before[name] + value, 2) for name, value in session.items()}
+        session = {
+            "timed_rounds": rounds,
+            "seconds": seconds,
+            "core_seconds": seconds * self._cores,
+        }
+        self.begun |= {
+            name: round(self._before[name] + value, 2) for name, value in session.items()
+        }
         self.begun["ended"] = datetime.now(UTC).isoformat(timespec="seconds")
         records.write(self._path, self.begun)
 
 
 def _log_round(run: Run, row: Row) -> None:
     name = run.config.measures[0]
-    value, loss = (f"{row[key]:.4f}" if row[key] is not None else "-" for key in (name, "train_loss"))
+    value, loss = (
+        f"{row[key]:.4f}" if row[key] is not None else "-" for key in (name, "train_loss")
+    )
     text = "round %d/%d: %s %s, train loss %s"
-    log.info(text, row["round"], run.config.rounds, MEASURES[name].title, value, loss, extra=progress_bar.SHOWN_AS_BAR)
+    log.info(
+        text,
+        row["round"],
+        run.config.rounds,
+        MEASURES[name].title,
+        value,
+        loss,
+        extra=progress_bar.SHOWN_AS_BAR,
+    )
 
 
 class _LogToFile:
@@ -302,4 +374,8 @@ class LogFile(logging.FileHandler):
         """Raise errors that logging would print with a traceback, such as a full disk."""
         error = sys.exception()
         assert error is not None  # logging calls this method while it handles one
-        raise OSError(error.errno, error.strerror, self.baseFilename) if isinstance(error, OSError) else error
+        raise (
+            OSError(error.errno, error.strerror, self.baseFilename)
+            if isinstance(error, OSError)
+            else error
+        )

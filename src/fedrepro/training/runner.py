@@ -37,9 +37,13 @@ def provide_dataset(choice: Choice | str, paths: Paths, mirror: str | None) -> D
     return _load_dataset(folder)
 
 
-def provide_partition(config: RunConfig, identity: str, paths: Paths, mirror: str | None) -> partitions.Partition:
+def provide_partition(
+    config: RunConfig, identity: str, paths: Paths, mirror: str | None
+) -> partitions.Partition:
     """Return the stored partition of a run; it is drawn and stored first if needed."""
-    return _store.provide(config, provide_dataset(config.dataset, paths, mirror), paths.partition(config, identity))
+    return _store.provide(
+        config, provide_dataset(config.dataset, paths, mirror), paths.partition(config, identity)
+    )
 
 
 def train(
@@ -55,13 +59,15 @@ def train(
     snapshots: Mapping[Path, frozenset[int]] | None = None,
     failures: Failures | None = None,
 ) -> list[Run]:
-    """Train every run to its end; finished ones cost milliseconds. A failure does not stop the other runs.
+    """Train every run to its end; finished ones cost milliseconds. A failure does not stop the
+    other runs.
 
     Args:
         cores: processor cores for each run.
         deadline: seconds on the monotonic clock; training stops at a checkpoint before it.
         snapshots: run folder -> rounds before which its training stores its state, for studies.
-        failures: collects failures; without it they are raised at the end, with the names of the runs and data sets.
+        failures: collects failures; without it they are raised at the end, with the names of the
+            runs and data sets.
 
     Returns the runs that are not finished.
 
@@ -84,14 +90,29 @@ def train(
         check_code_unchanged(run.config, run.code)
         if data.meta["identity"] != run.data:
             folder = paths.prepared(run.config.dataset)
-            raise UserError(f"{folder}: not the data that the run was planned with. Start the same command again.")
+            raise UserError(
+                f"{folder}: not the data that the run was planned with. Start the same command "
+                f"again."
+            )
         partition = provide_partition(run.config, run.data, paths, mirror)
         rounds = (snapshots or {}).get(run.folder, frozenset())
-        return engine.train(run, data, partition, device, limits, executor, rounds, recordings[run.step_cache_key], cores)
+        return engine.train(
+            run,
+            data,
+            partition,
+            device,
+            limits,
+            executor,
+            rounds,
+            recordings[run.step_cache_key],
+            cores,
+        )
 
     with shared_failures(failures) as failed:
         options: dict[str, Any] = {"device": device, "limits": limits, "failures": failed}
-        return run_all(runs, train_one, name=lambda run: run.id, is_done=engine.is_finished, **options)
+        return run_all(
+            runs, train_one, name=lambda run: run.id, is_done=engine.is_finished, **options
+        )
 
 
 def write_summaries(runs: Iterable[Run]) -> None:
@@ -116,17 +137,21 @@ def run_all(
     limits: Limits,
     failures: Failures,
 ) -> list[Work]:
-    """Execute every piece of work on one device, which is acquired when the first needs it; done ones are skipped.
+    """Execute every piece of work on one device, which is acquired when the first needs it; done
+    ones are skipped.
 
-    `execute` returns False for a piece that a limit cut off; no other is started after it. A piece that fails, even in
-    `is_done`, goes to `failures` and does not stop the others. Returns the pieces that are not done."""
+    `execute` returns False for a piece that a limit cut off; no other is started after it. A piece
+    that fails, even in `is_done`, goes to `failures` and does not stop the others. Returns the
+    pieces that are not done."""
     acquired, left = None, []
     for piece in work:
         with failures.collect(name(piece)):
             if is_done(piece):
                 continue
             if not left and not limits.forbid(0):
-                acquired = acquired or devices.acquire_device(device.name, device.gpus, limits.forbid)
+                acquired = acquired or devices.acquire_device(
+                    device.name, device.gpus, limits.forbid
+                )
                 if acquired is not None:
                     log.info("%s on %s", name(piece), acquired)
                     if execute(piece, acquired):

@@ -1,5 +1,6 @@
-"""Learning rate schedules. Each has frozen options and `rate(lr, round, rounds)`, the learning rate of `round` (from 1) in a
-run of `rounds` rounds that starts at `lr`. To add one, write a class here and a line in SCHEDULES."""
+"""Learning rate schedules. Each has frozen options and `rate(lr, round, rounds)`, the learning rate
+of `round` (from 1) in a run of `rounds` rounds that starts at `lr`. To add one, write a class here
+and a line in SCHEDULES."""
 
 import math
 from collections.abc import Callable
@@ -17,11 +18,12 @@ class Constant(Frozen):
 
 
 class Cosine(Frozen):
-    """Half a cosine from the first rate to `floor` (Loshchilov and Hutter 2017, Eq. 5, without restarts).
+    """Half a cosine from the first rate to `floor` (Loshchilov and Hutter 2017, Eq. 5, without
+    restarts).
 
-    floor + (lr - floor) (1 + cos(pi t / T)) / 2 with t = round - 1 and T = `period`, by default the run's number of rounds.
-    `late` is as in FedCL's code, which computes a round's rate from the number of the round before, so that the first two
-    rounds both use the first rate.
+    floor + (lr - floor) (1 + cos(pi t / T)) / 2 with t = round - 1 and T = `period`, by default the
+    run's number of rounds. `late` is as in FedCL's code, which computes a round's rate from the
+    number of the round before, so that the first two rounds both use the first rate.
     """
 
     floor: NonNegative = 0.0
@@ -34,7 +36,8 @@ class Cosine(Frozen):
 
 
 class Exponential(Frozen):
-    """Exponential decay: a factor `decay` after every round while the rate is above `floor` (it may end one step below)."""
+    """Exponential decay: a factor `decay` after every round while the rate is above `floor` (it may
+    end one step below)."""
 
     decay: Positive
     floor: NonNegative = 0.0
@@ -51,6 +54,7 @@ SCHEDULES = {"constant": Constant, "cosine": Cosine, "exponential": Exponential}
 
 
 def create(choice: Choice, lr: float, rounds: int) -> Callable[[int], float]:
-    """Return the named schedule as a function from round (from 1) to rate, for a run of `rounds` rounds that starts at `lr`."""
+    """Return the named schedule as a function from round (from 1) to rate, for a run of `rounds`
+    rounds that starts at `lr`."""
     schedule = cast(Constant | Cosine | Exponential, registry.parse_options("schedules", choice))
     return lambda round: schedule.rate(lr, round, rounds)

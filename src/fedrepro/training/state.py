@@ -1,7 +1,8 @@
 """The state of a run between two rounds, and the memory for the states of clients.
 
-The latest states of clients stay in memory up to a limit, the others in files of a temporary folder. A file belongs to one
-`ClientState` and is deleted with it, when no state of the run needs it any more.
+The latest states of clients stay in memory up to a limit, the others in files of a temporary
+folder. A file belongs to one `ClientState` and is deleted with it, when no state of the run needs
+it any more.
 """
 
 import shutil
@@ -19,12 +20,14 @@ from fedrepro.algorithms.base import Weights
 
 MOMENTUM = "momentum/"  # prefix of the names of a client's momentum in its state
 OWN = "own/"  # prefix of the names of the weights that stay with a client
-CLIENT_BYTES = 2**29  # of clients' states in memory: those of 1,200 clients of a network with 100,000 weights
+# of clients' states in memory: those of 1,200 clients of a network with 100,000 weights
+CLIENT_BYTES = 2**29
 PREFIX = "clients-"  # of the folder's name
 
 
 class ClientState:
-    """The tensors that a client keeps, and the round in which it kept them. They may be moved to a file (`ClientStore`)."""
+    """The tensors that a client keeps, and the round in which it kept them. They may be moved to a
+    file (`ClientStore`)."""
 
     def __init__(self, round: int, tensors: Weights) -> None:
         self.round, self._read = round, lambda: tensors
@@ -42,12 +45,14 @@ class ClientState:
 
 @dataclass(frozen=True)
 class State:
-    """All that the next round depends on besides the config: training resumes from it as if it had never stopped."""
+    """All that the next round depends on besides the config: training resumes from it as if it had
+    never stopped."""
 
     round: int
     weights: Weights
     server: Weights
-    clients: dict[int, ClientState] = field(default_factory=dict)  # clients without state are left out
+    # clients without state are left out
+    clients: dict[int, ClientState] = field(default_factory=dict)
     diverged: bool = False
 
 
@@ -58,7 +63,11 @@ def named(prefix: str, tensors: Weights) -> Weights:
 
 def part(prefix: str, state: Weights) -> Weights:
     """Return the tensors of a client's state that `named` gave this prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in state.items()
+        if name.startswith(prefix)
+    }
 
 
 def method_part(state: Weights) -> Weights:
@@ -67,9 +76,13 @@ def method_part(state: Weights) -> Weights:
 
 
 def to_device(tensors: Weights, device: torch.device) -> Weights:
-    """Move tensors to the device; 4-d ones get channels last, which makes convolution and pooling up to twice as fast."""
+    """Move tensors to the device; 4-d ones get channels last, which makes convolution and pooling
+    up to twice as fast."""
     layout = {True: torch.channels_last, False: torch.contiguous_format}
-    return {name: tensor.to(device, memory_format=layout[tensor.dim() == 4]) for name, tensor in tensors.items()}
+    return {
+        name: tensor.to(device, memory_format=layout[tensor.dim() == 4])
+        for name, tensor in tensors.items()
+    }
 
 
 class ClientStore:
@@ -77,7 +90,8 @@ class ClientStore:
 
     Args:
         device: of the states in memory.
-        folder: the folder in which the temporary one is made, when it is needed; None: the system's.
+        folder: the folder in which the temporary one is made, when it is needed; None: the
+            system's.
     """
 
     def __init__(self, device: torch.device, folder: Path | None = None) -> None:
@@ -88,7 +102,8 @@ class ClientStore:
         self._delete: Callable[[], Any] = lambda: None
 
     def keep(self, client: int, state: ClientState) -> ClientState:
-        """Move a client's state to the device and keep it in memory; those kept first are moved to files if needed."""
+        """Move a client's state to the device and keep it in memory; those kept first are moved to
+        files if needed."""
         if state.in_file or self._in_memory.get(client) is state:
             return state
         kept = ClientState(state.round, to_device(state.tensors, self.device))
@@ -114,15 +129,29 @@ class ClientStore:
     def _move_to_file(self, state: ClientState) -> None:
         if self._temporary is None:
             self._temporary = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.folder))
-            self._delete = weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)  # at exit, too
+            # at exit, too
+            self._delete = weakref.finalize(
+                self, shutil.rmtree, self._temporary, ignore_errors=True
+            )
         self._files += 1
         path, device = self._temporary / f"{self._files}.safetensors", self.device
         # written here, since safetensors has an error of its own for a full disk
-        path.write_bytes(safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}))
+        path.write_bytes(
+            safetensors.torch.save(
+                {name: tensor.cpu().contiguous() for name, tensor in state.tensors.items()}
+            )
+        )
 
         def read() -> Weights:
-            # cloned, since the file does not align them, and products round differently in unaligned memory
-            return to_device({name: tensor.clone() for name, tensor in safetensors.torch.load_file(path).items()}, device)
+            # cloned, since the file does not align them, and products round differently in
+            # unaligned memory
+            return to_device(
+                {
+                    name: tensor.clone()
+                    for name, tensor in safetensors.torch.load_file(path).items()
+                },
+                device,
+            )
 
         state.move_to_file(read)
         weakref.finalize(state, path.unlink, missing_ok=True)

@@ -1,4 +1,5 @@
-"""Terminal output while Snakemake works: the cost of the requested work, a line of progress, failures, a closing message."""
+"""Terminal output while Snakemake works: the cost of the requested work, a line of progress,
+failures, a closing message."""
 
 import atexit
 import contextlib
@@ -17,7 +18,8 @@ class Event(StrEnum):
 
 
 def exit_on_signals() -> None:
-    """Let Ctrl-C, SIGTERM and a closed terminal end this process and its jobs, which then store checkpoints."""
+    """Let Ctrl-C, SIGTERM and a closed terminal end this process and its jobs, which then store
+    checkpoints."""
     import psutil  # of Snakemake
 
     def stop() -> None:
@@ -32,8 +34,8 @@ def exit_on_signals() -> None:
 
 
 def painted(text: str, style: str, stream: TextIO) -> str:
-    """Return a text in a style such as "bold red" if the stream is a terminal with colours, which NO_COLOR turns off, and rich
-    is installed, which training does not need."""
+    """Return a text in a style such as "bold red" if the stream is a terminal with colours, which
+    NO_COLOR turns off, and rich is installed, which training does not need."""
     try:
         from rich.color import ColorSystem
         from rich.console import Console
@@ -44,4 +46,7 @@ def painted(text: str, style: str, stream: TextIO) -> str:
     console = Console(file=stream)
     if not console.is_terminal or console.no_color or console.color_system is None:
         return text
-    return "\n".join(Style.parse(style).render(line, color_system=ColorSystem.STANDARD) for line in text.split("\n"))
+    return "\n".join(
+        Style.parse(style).render(line, color_system=ColorSystem.STANDARD)
+        for line in text.split("\n")
+    )

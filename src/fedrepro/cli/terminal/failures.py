@@ -16,7 +16,12 @@ def failures_file(log: Path) -> Path:
 def write(log: Path, failures: Mapping[str, BaseException]) -> None:
     """Write the failures of a job, keyed by the name of the run, study or rule that failed."""
     records = [
-        {"name": name, "message": str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"}
+        {
+            "name": name,
+            "message": str(error)
+            if isinstance(error, UserError)
+            else f"{type(error).__name__}: {error}",
+        }
         for name, error in failures.items()
     ]
     with atomic_write(failures_file(log)) as path:
@@ -24,11 +29,14 @@ def write(log: Path, failures: Mapping[str, BaseException]) -> None:
 
 
 def describe(rule: str, logs: Sequence[str], names: Mapping[str, str]) -> str:
-    """Describe the failures of a job, each by the first line of its message; `names` maps names in the file to titles."""
+    """Describe the failures of a job, each by the first line of its message; `names` maps names in
+    the file to titles."""
     if not logs:
         return f"FAILED {rule}"
     log = Path(logs[0])
-    records = read_records(failures_file(log), "name", "message") if failures_file(log).exists() else []
+    records = (
+        read_records(failures_file(log), "name", "message") if failures_file(log).exists() else []
+    )
     records = records or [{"name": rule, "message": "its process ended without a message"}]
     lines = []
     for record in records:

@@ -1,4 +1,5 @@
-"""The progress of jobs, read from the files that their runs write: the processes that train send no messages."""
+"""The progress of jobs, read from the files that their runs write: the processes that train send no
+messages."""
 
 import json
 import time
@@ -32,7 +33,11 @@ class Progress:
     def share_done(self) -> float:
         """Return the share of the work that is done, weighted by cost."""
         whole = sum(entry.cost.seconds for entry in self.entries)
-        return sum(entry.cost.seconds * _share_of(entry) for entry in self.entries) / whole if whole else 0.0
+        return (
+            sum(entry.cost.seconds * _share_of(entry) for entry in self.entries) / whole
+            if whole
+            else 0.0
+        )
 
     def seconds_left(self) -> float | None:
         """Estimate the seconds left from the speed so far; None before there is any."""
@@ -42,7 +47,8 @@ class Progress:
         return (self.clock() - self.began) * (1 - done) / (done - self.share_before)
 
     def line(self) -> str:
-        """Return the line of progress: runs done, time left, or Snakemake's steps after all runs, the rounds of running jobs.
+        """Return the line of progress: runs done, time left, or Snakemake's steps after all runs,
+        the rounds of running jobs.
 
         Empty while no job runs. A narrow terminal cuts the end.
         """
@@ -60,7 +66,8 @@ class Progress:
         return " | ".join([*parts, *filter(None, map(self._describe_job, self.running.values()))])
 
     def _describe_job(self, rule: str) -> str:
-        """Return the state of a running job; empty if its runs are finished and its process is about to end."""
+        """Return the state of a running job; empty if its runs are finished and its process is
+        about to end."""
         if rule not in self.requested:
             return rule
         unfinished = [entry for entry in self.requested[rule] if not entry.done_file.exists()]
@@ -97,6 +104,7 @@ def _describe_entry(entry: Work) -> str:
 
 
 def _last_log_time(entry: Work) -> float:
-    """Return the time of the last entry in a run's log, since several runs of a job may have begun and failed."""
+    """Return the time of the last entry in a run's log, since several runs of a job may have begun
+    and failed."""
     log = entry.done_file.parent / LOG
     return log.stat().st_mtime if log.exists() else 0.0

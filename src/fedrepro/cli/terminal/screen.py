@@ -1,7 +1,9 @@
-"""The terminal while Snakemake works: important messages, and below them one line of progress that is redrawn.
+"""The terminal while Snakemake works: important messages, and below them one line of progress that
+is redrawn.
 
-A record's event and level decide what is shown: our own messages, failed jobs, warnings and errors. Snakemake's other messages
-are in .snakemake/log. If the output is no terminal but a file, the line of progress is appended now and then.
+A record's event and level decide what is shown: our own messages, failed jobs, warnings and errors.
+Snakemake's other messages are in .snakemake/log. If the output is no terminal but a file, the line
+of progress is appended now and then.
 """
 
 import os
@@ -16,7 +18,8 @@ from fedrepro.cli.terminal import Event, failures, painted
 from fedrepro.cli.terminal.progress import Progress
 from fedrepro.core.errors import STOPPED, stops
 
-REDRAW_SECONDS, APPEND_SECONDS = 1.0, 15.0  # between two lines of progress, on a terminal and in a file
+# between two lines of progress, on a terminal and in a file
+REDRAW_SECONDS, APPEND_SECONDS = 1.0, 15.0
 UNKNOWN_WIDTH = 80  # of a terminal that tells none
 RESTORE = "restore_output"  # Snakemake's function that warns of each new output of a failed job
 
@@ -30,7 +33,8 @@ class Screen:
         self.lock, self.over, self.shown = threading.RLock(), threading.Event(), ""
         self.ticker = threading.Thread(target=self._tick, daemon=True) if live else None
         self.failed = self.ended = False
-        self.answer: str | None = ""  # the last message of a command that so far neither runs a job nor fails
+        # the last message of a command that so far neither runs a job nor fails
+        self.answer: str | None = ""
 
     def say(self, text: str) -> None:
         """Write a message."""
@@ -66,22 +70,39 @@ class Screen:
                     self.failed = True
                     self.progress.running.pop(fields.jobid, None)
                     names = {entry.id: entry.name for entry in self.progress.entries}
-                    self.say(painted(failures.describe(fields.rule_name, fields.log, names), "red", self.stream))
+                    self.say(
+                        painted(
+                            failures.describe(fields.rule_name, fields.log, names),
+                            "red",
+                            self.stream,
+                        )
+                    )
                 case LogEvent.PROGRESS:
                     self.progress.steps = (fields.done, fields.total)
                 case event if record.levelno >= WARNING:
                     self.answer = self.answer if record.levelno < ERROR else None
                     if not self._repeats(record, event):
-                        text = ("" if event else f"{record.levelname.lower()}: ") + record.getMessage()
-                        self.say(painted(text, "red" if record.levelno >= ERROR else "yellow", self.stream))
+                        text = (
+                            "" if event else f"{record.levelname.lower()}: "
+                        ) + record.getMessage()
+                        self.say(
+                            painted(
+                                text, "red" if record.levelno >= ERROR else "yellow", self.stream
+                            )
+                        )
                 case None if self.answer is not None:
                     self.answer = record.getMessage()
 
     def _repeats(self, record: LogRecord, event: str | None) -> bool:
         """Return whether a warning or an error repeats the message on a failed job."""
         if event == LogEvent.ERROR:  # a RuleException tells the exit code of the job's script
-            return bool(self.progress.running) and getattr(record, "exception", None) == "RuleException"
-        return record.funcName == RESTORE or (self.failed and event is None and record.levelno >= ERROR)
+            return (
+                bool(self.progress.running)
+                and getattr(record, "exception", None) == "RuleException"
+            )
+        return record.funcName == RESTORE or (
+            self.failed and event is None and record.levelno >= ERROR
+        )
 
     def _tick(self) -> None:
         while not self.over.wait(REDRAW_SECONDS if self.redraws else APPEND_SECONDS):
@@ -93,7 +114,10 @@ class Screen:
             line = self.progress.line()
             if self.redraws:
                 text = Text(line)
-                text.truncate((os.get_terminal_size(self.stream.fileno()).columns or UNKNOWN_WIDTH) - 1, overflow="ellipsis")
+                text.truncate(
+                    (os.get_terminal_size(self.stream.fileno()).columns or UNKNOWN_WIDTH) - 1,
+                    overflow="ellipsis",
+                )
                 self._clear()
                 self.shown = text.plain
                 self.stream.write(self.shown)

@@ -32,5 +32,7 @@ from fedrepro.data.datasets.base import (
 SOURCES = {  # name -> source, of all modules, so that adding a file registers its data sets
     name: source
     for module in pkgutil.iter_modules(__path__)
-    for name, source in getattr(importlib.import_module(f"{__name__}.{module.name}"), "SOURCES", {}).items()
+    for name, source in getattr(
+        importlib.import_module(f"{__name__}.{module.name}"), "SOURCES", {}
+    ).items()
 }

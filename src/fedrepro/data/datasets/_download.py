@@ -1,4 +1,5 @@
-"""Download of one file over HTTP, bounded in size and time. An attempt that broke off is resumed if there is a checksum."""
+"""Download of one file over HTTP, bounded in size and time. An attempt that broke off is resumed if
+there is a checksum."""
 
 import hashlib
 import logging
@@ -12,14 +13,16 @@ from typing import Any
 
 from fedrepro.core import files
 
-logging.getLogger("urllib3.connection").setLevel(logging.ERROR)  # it warns of odd headers with a traceback, and reads on
+# it warns of odd headers with a traceback, and reads on
+logging.getLogger("urllib3.connection").setLevel(logging.ERROR)
 
 ATTEMPTS = 3  # per address
 BACKOFF = 1.0  # seconds before the second attempt; doubles each time
 TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte
 CHUNK = 1 << 18
 MAX_BYTES = files.MAX_BYTES  # of one file: twice the largest of any data set here
-WINDOW, MIN_BYTES = 60.0, 60 << 10  # in this many seconds at least this many bytes have to arrive: 1 KiB/s
+# in this many seconds at least this many bytes have to arrive: 1 KiB/s
+WINDOW, MIN_BYTES = 60.0, 60 << 10
 
 
 class NotFound(Exception):
@@ -27,7 +30,8 @@ class NotFound(Exception):
 
 
 class Unresponsive(NotFound):
-    """The server does not answer, or breaks off every time, so that trying another file is useless."""
+    """The server does not answer, or breaks off every time, so that trying another file is
+    useless."""
 
 
 def md5_of(path: Path) -> str:
@@ -35,10 +39,13 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_bytes: int | None = None) -> None:
+def download(
+    urls: tuple[str, ...], target: Path, md5: str | None = None, max_bytes: int | None = None
+) -> None:
     """Download one file from the first address that delivers it.
 
-    The part that an attempt left when it broke off is kept for the next one only if there is a checksum.
+    The part that an attempt left when it broke off is kept for the next one only if there is a
+    checksum.
 
     Raises NotFound with the reason of every address; Unresponsive if no server refused the file.
     """
@@ -58,19 +65,26 @@ def download(urls: tuple[str, ...], target: Path, md5: str | None = None, max_by
 
 
 def _attempts(url: str, part: Path, md5: str | None, most: int) -> None:
-    """Download into `part`. Raises NotFound if the server refuses the file, Unresponsive if no attempt delivers it."""
+    """Download into `part`. Raises NotFound if the server refuses the file, Unresponsive if no
+    attempt delivers it."""
     import requests  # not part of the training core
     import urllib3
 
     reason = ""
     for attempt in range(ATTEMPTS):
         time.sleep(BACKOFF * 2 ** (attempt - 1) if attempt else 0)
-        if md5 is None or part.is_symlink() or not part.is_file():  # what a link points to would be overwritten
+        # what a link points to would be overwritten
+        if md5 is None or part.is_symlink() or not part.is_file():
             part.unlink(missing_ok=True)
         resumed = part.exists()
         try:
             _stream(url, part, most)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, UnicodeDecodeError) as error:  # the last: of Location
+        # the last: of Location
+        except (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            UnicodeDecodeError,
+        ) as error:
             reason = f"{type(error).__name__}, tried {attempt + 1} times"
             continue
         if md5 is None or md5_of(part) == md5:
@@ -91,7 +105,8 @@ def _stream(url: str, part: Path, most: int) -> None:
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
     with _answer(url, headers) as response:
         start = _start(response, offset)
-        if start is None and offset and response.status_code in (206, 416):  # the part does not fit the file
+        # the part does not fit the file
+        if start is None and offset and response.status_code in (206, 416):
             part.unlink()
             raise requests.RequestException("range refused")
         if start is None and (response.status_code in (408, 429) or response.status_code >= 500):
@@ -105,7 +120,14 @@ def _stream(url: str, part: Path, most: int) -> None:
         with (
             part.open("ab" if start else "wb") as file,
             # a bar on terminals only
-            tqdm(total=size or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None) as bar,
+            tqdm(
+                total=size or None,
+                initial=start,
+                unit="B",
+                unit_scale=True,
+                desc=part.stem,
+                disable=None,
+            ) as bar,
         ):
             since, then = time.monotonic(), start
             while max(start, size) <= most:
@@ -124,8 +146,9 @@ def _stream(url: str, part: Path, most: int) -> None:
 
 
 def _answer(url: str, headers: dict[str, str]) -> Any:
-    """Request `url` and return the response once its headers are there. Raises RequestException if they take too long in total.
-    A connection's timeout limits only the wait for each byte, so that the request runs in a thread, which is then abandoned."""
+    """Request `url` and return the response once its headers are there. Raises RequestException if
+    they take too long in total. A connection's timeout limits only the wait for each byte, so that
+    the request runs in a thread, which is then abandoned."""
     import requests
 
     answer: Future[Any] = Future()
@@ -144,10 +167,13 @@ def _answer(url: str, headers: dict[str, str]) -> Any:
 
 
 def _start(response: Any, offset: int) -> int | None:
-    """Return where in the file a response begins, 0 or the byte `offset`; None if it is not the file to its end."""
+    """Return where in the file a response begins, 0 or the byte `offset`; None if it is not the
+    file to its end."""
     if response.status_code == 200:
         return 0
-    content_range = re.fullmatch("bytes ([0-9]+)-([0-9]+)/([0-9]+)", response.headers.get("Content-Range", ""))
+    content_range = re.fullmatch(
+        "bytes ([0-9]+)-([0-9]+)/([0-9]+)", response.headers.get("Content-Range", "")
+    )
     if response.status_code != 206 or not content_range:
         return None
     first, last, size = (int(number) for number in content_range.groups())

@@ -1,7 +1,9 @@
-"""Readers of folders of images, decoded by Pillow, which is imported where it is used. Their UserErrors name the files.
+"""Readers of folders of images, decoded by Pillow, which is imported where it is used. Their
+UserErrors name the files.
 
-Pictures are turned as their EXIF data say, and transparent ones are laid on white. Resizing is bilinear and ignores the aspect
-ratio. Another version of Pillow may give other pixels, hence another identity.
+Pictures are turned as their EXIF data say, and transparent ones are laid on white. Resizing is
+bilinear and ignores the aspect ratio. Another version of Pillow may give other pixels, hence
+another identity.
 """
 
 import csv
@@ -19,8 +21,21 @@ from fedrepro.core.errors import MAX_LISTED, UserError
 from fedrepro.data.datasets._formats import Arrays, reading
 
 log = logging.getLogger(__name__)
-SUFFIXES = (".jpeg", ".jpg", ".jfif", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm")
-FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")  # Pillow's names; others, such as EPS, start programs
+SUFFIXES = (
+    ".jpeg",
+    ".jpg",
+    ".jfif",
+    ".png",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".webp",
+    ".gif",
+    ".ppm",
+    ".pgm",
+)
+# Pillow's names; others, such as EPS, start programs
+FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "GIF", "PPM")
 NO_PICTURES = ("thumbs.db", "desktop.ini")  # which Windows writes
 MAX_TABLE = 1 << 26  # bytes: a line for each of some millions of images
 TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bits
@@ -29,8 +44,9 @@ TWELVE_BITS = 4095  # the largest value of many X-ray detectors, stored in 16 bi
 def folder_images(
     folders: Sequence[Path], faults: list[str], order: Callable[[Path], Any] | None = None
 ) -> tuple[list[Path], np.ndarray]:
-    """List the images of class folders; folder i has those of class i. Append folders that are empty or hold anything else to
-    `faults`. Returns paths in the order of class, then of `order`, by default the file name, and classes (N,)."""
+    """List the images of class folders; folder i has those of class i. Append folders that are
+    empty or hold anything else to `faults`. Returns paths in the order of class, then of `order`,
+    by default the file name, and classes (N,)."""
     paths: list[Path] = []
     counts: list[int] = []
     for folder in folders:
@@ -39,8 +55,9 @@ def folder_images(
         counts.append(len(images))
         if others:
             faults.append(
-                f"{folder}: {len(others)} of {len(images) + len(others)} are no pictures that are read: {_named(others)}. Put "
-                f"them into this folder as {', '.join(SUFFIXES)}, or move them away"
+                f"{folder}: {len(others)} of {len(images) + len(others)} are no pictures that are "
+                f"read: {_named(others)}. Put them into this folder as {', '.join(SUFFIXES)}, or "
+                "move them away"
             )
         elif not images:
             faults.append(f"{folder}: no {', '.join(SUFFIXES)} in it")
@@ -55,7 +72,8 @@ def _named(paths: Sequence[Path]) -> str:
 def table_images(
     table: Path, columns: tuple[str, str], folder: Path, classes: int, faults: list[str]
 ) -> tuple[list[Path], np.ndarray]:
-    """List the images whose names, without suffix, and classes are in a .csv table. Append what is wrong with it to `faults`.
+    """List the images whose names, without suffix, and classes are in a .csv table. Append what is
+    wrong with it to `faults`.
 
     Args:
         columns: of the name and of the class.
@@ -65,7 +83,10 @@ def table_images(
     grades: dict[str, str] = {}
     try:
         with reading(table):
-            text = io.StringIO(files.read_file(table, max_bytes=MAX_TABLE).decode("utf-8-sig"), newline="")  # with Excel's mark
+            # with Excel's mark
+            text = io.StringIO(
+                files.read_file(table, max_bytes=MAX_TABLE).decode("utf-8-sig"), newline=""
+            )
             rows = [row for row in csv.DictReader(text) if any(row.values())]
     except UserError as error:
         faults.append(str(error))
@@ -85,13 +106,21 @@ def table_images(
         elif grades.setdefault(name, grade) != grade:
             faults.append(f"{table}: {name}: listed as class {grades[name]} and as class {grade}")
     if unlisted := [path for path in there if path.stem not in grades or images[path.stem] != path]:
-        log.warning("%s: %d of %d pictures are not used: %s", folder, len(unlisted), len(there), _named(unlisted))
-    return [images[name] for name in grades], np.array([int(grade) for grade in grades.values()], int)
+        log.warning(
+            "%s: %d of %d pictures are not used: %s",
+            folder,
+            len(unlisted),
+            len(there),
+            _named(unlisted),
+        )
+    return [images[name] for name in grades], np.array(
+        [int(grade) for grade in grades.values()], int
+    )
 
 
 def _images_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """List the images in a folder by name, and what else is in it but hidden files; if there are no images, also those in a
-    subfolder of the same name, as in Kaggle's archives."""
+    """List the images in a folder by name, and what else is in it but hidden files; if there are no
+    images, also those in a subfolder of the same name, as in Kaggle's archives."""
     images: list[Path] = []
     others: list[Path] = []
     for place in (folder, folder / folder.name):
@@ -103,10 +132,15 @@ def _images_in(folder: Path) -> tuple[list[Path], list[Path]]:
     return images, others
 
 
-def join(parts: Sequence[tuple[list[Path], np.ndarray]], faults: Sequence[str]) -> tuple[list[Path], np.ndarray]:
-    """Return the images of all parts and their classes. Raises UserError for faults of the listing."""
+def join(
+    parts: Sequence[tuple[list[Path], np.ndarray]], faults: Sequence[str]
+) -> tuple[list[Path], np.ndarray]:
+    """Return the images of all parts and their classes. Raises UserError for faults of the
+    listing."""
     raise_faults(faults)
-    return [path for paths, _ in parts for path in paths], np.concatenate([labels for _, labels in parts])
+    return [path for paths, _ in parts for path in paths], np.concatenate(
+        [labels for _, labels in parts]
+    )
 
 
 def raise_faults(faults: Sequence[str]) -> None:
@@ -117,7 +151,12 @@ def raise_faults(faults: Sequence[str]) -> None:
 
 
 def decode_parts(
-    paths: Sequence[Path], labels: np.ndarray, test: np.ndarray, size: int, mode: str, crop: Callable[[Any], Any] = lambda x: x
+    paths: Sequence[Path],
+    labels: np.ndarray,
+    test: np.ndarray,
+    size: int,
+    mode: str,
+    crop: Callable[[Any], Any] = lambda x: x,
 ) -> Arrays:
     """Decode images into the training and the test part of a data set.
 
@@ -128,8 +167,8 @@ def decode_parts(
         mode: Pillow's, "L" for grey or "RGB".
         crop: applied before resizing.
 
-    Returns images (N, 1 or 3, size, size) uint8 and labels (N,) of both parts, which are views of one array: the images of a
-    large data set fit into memory once, not twice.
+    Returns images (N, 1 or 3, size, size) uint8 and labels (N,) of both parts, which are views of
+    one array: the images of a large data set fit into memory once, not twice.
     """
     from PIL import Image  # not part of the training core
 
@@ -139,8 +178,12 @@ def decode_parts(
     for position, path in enumerate(paths[number] for number in order):
         try:
             with reading(path), Image.open(path, formats=FORMATS) as image:
-                resized = crop(_opaque(image, path).convert(mode)).resize((size, size), Image.Resampling.BILINEAR)
-                images[position] = np.asarray(resized).reshape(size, size, len(mode)).transpose(2, 0, 1)
+                resized = crop(_opaque(image, path).convert(mode)).resize(
+                    (size, size), Image.Resampling.BILINEAR
+                )
+                images[position] = (
+                    np.asarray(resized).reshape(size, size, len(mode)).transpose(2, 0, 1)
+                )
         except UserError as error:
             faults.append(str(error))
     raise_faults(faults)
@@ -148,11 +191,15 @@ def decode_parts(
 
 
 def _opaque(image: Any, path: Path) -> Any:
-    """Return a picture upright, on white where it is transparent, and with 8 bits. Raises UserError for several in one file."""
+    """Return a picture upright, on white where it is transparent, and with 8 bits. Raises UserError
+    for several in one file."""
     from PIL import Image, ImageOps
 
-    if image.format != "MPO" and getattr(image, "n_frames", 1) > 1:  # a camera's MPO holds one picture in several sizes
-        raise UserError(f"{path}: {image.n_frames} pictures in one file; save each in a file of its own")
+    # a camera's MPO holds one picture in several sizes
+    if image.format != "MPO" and getattr(image, "n_frames", 1) > 1:
+        raise UserError(
+            f"{path}: {image.n_frames} pictures in one file; save each in a file of its own"
+        )
     image = ImageOps.exif_transpose(image)
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -161,7 +208,8 @@ def _opaque(image: Any, path: Path) -> Any:
 
 
 def _to_8_bits(image: Any, path: Path) -> Any:
-    """Scale grey values of 16 bits to 8, which Pillow would clip at 255. Raises UserError if their range is ambiguous."""
+    """Scale grey values of 16 bits to 8, which Pillow would clip at 255. Raises UserError if their
+    range is ambiguous."""
     from PIL import Image
 
     if image.mode[0] not in "IF":
@@ -169,18 +217,23 @@ def _to_8_bits(image: Any, path: Path) -> Any:
     values = np.asarray(image)
     if image.mode == "F" or not TWELVE_BITS < values.max() < 1 << 16 or values.min() < 0:
         extremes = f"{values.min()} to {values.max()}"
-        raise UserError(f"{path}: grey values from {extremes}, of which the range is not known; save the picture with 8 bits")
+        raise UserError(
+            f"{path}: grey values from {extremes}, of which the range is not known; save the "
+            f"picture with 8 bits"
+        )
     return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
 
 
 def draw_test_part(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
-    """Draw a random `share` of each class, rounded down, always the same for the same `purpose`. Returns (N,) whether an image
-    is in the test part. Raises UserError if none is."""
+    """Draw a random `share` of each class, rounded down, always the same for the same `purpose`.
+    Returns (N,) whether an image is in the test part. Raises UserError if none is."""
     draw = rng.numpy_generator(0, purpose)
     test = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         members = draw.permutation(np.flatnonzero(labels == label))
         test[members[: int(share * len(members))]] = True
     if not test.any():
-        raise UserError(f"no class has the {math.ceil(1 / share)} images of which one is a test image")
+        raise UserError(
+            f"no class has the {math.ceil(1 / share)} images of which one is a test image"
+        )
     return test

@@ -1,4 +1,5 @@
-"""Folder of a prepared data set: `arrays.npz` with the arrays by name, `meta.json` with their description and checksums."""
+"""Folder of a prepared data set: `arrays.npz` with the arrays by name, `meta.json` with their
+description and checksums."""
 
 import itertools
 import os
@@ -17,19 +18,39 @@ KEYS = ("train_x", "train_y", "test_x", "test_y", "train_owner", "test_owner")
 ARRAYS, META = "arrays.npz", "meta.json"
 CHUNK = 1 << 18  # pixels counted at a time: `bincount` needs eight bytes for each
 REQUIRED_KEYS = (
-    *("name", "title", "classes", "class_names", "shape", "pixels", "arrays", "identity", "official", "source", "mean", "std"),
+    *(
+        "name",
+        "title",
+        "classes",
+        "class_names",
+        "shape",
+        "pixels",
+        "arrays",
+        "identity",
+        "official",
+        "source",
+        "mean",
+        "std",
+    ),
 )
 PREPARE_AGAIN = "delete the folder and prepare the data set again"
 
 
 def read(out: Path, names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the description and the named arrays; owners only if the set has them. Raises UserError if an array is not as it
-    was written."""
+    """Return the description and the named arrays; owners only if the set has them. Raises
+    UserError if an array is not as it was written."""
     meta = read_meta(out)
     with reading(out / ARRAYS, PREPARE_AGAIN), np.load(out / ARRAYS, allow_pickle=False) as file:
         arrays = {name: file[name] for name in names if name in KEYS[:4] or name in file}
-    if changed := [name for name, array in arrays.items() if meta["arrays"].get(name) != array_digest(name, array)]:
-        raise UserError(f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; {PREPARE_AGAIN}")
+    if changed := [
+        name
+        for name, array in arrays.items()
+        if meta["arrays"].get(name) != array_digest(name, array)
+    ]:
+        raise UserError(
+            f"{out / ARRAYS}: {', '.join(changed)}: not what {META} says was prepared; "
+            f"{PREPARE_AGAIN}"
+        )
     return meta, arrays
 
 
@@ -56,12 +77,18 @@ def _hashed_parts(name: str, array: np.ndarray) -> tuple[str, memoryview]:
     return f"{name} {array.dtype.str} {array.shape}\n", np.ascontiguousarray(array).data.cast("B")
 
 
-def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int, int, int]) -> None:
-    """Raise UserError unless arrays that were read are a data set with images of the declared shape."""
+def check(
+    where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int, int, int]
+) -> None:
+    """Raise UserError unless arrays that were read are a data set with images of the declared
+    shape."""
     if len(arrays) not in (4, 6) or not all(isinstance(array, np.ndarray) for array in arrays):
         raise UserError(f"{where}: read: expected 4 arrays, or 6 with owners: {', '.join(KEYS)}")
     kind = np.dtype(np.float32 if real else np.uint8)
-    for part, x, y, owner in (("train", *arrays[:2], arrays[4:5]), ("test", *arrays[2:4], arrays[5:6])):
+    for part, x, y, owner in (
+        ("train", *arrays[:2], arrays[4:5]),
+        ("test", *arrays[2:4], arrays[5:6]),
+    ):
         problem = None
         if x.ndim != 4 or x.dtype != kind:
             problem = f"images {x.dtype} {x.shape}, expected (N, C, H, W) {kind}"
@@ -86,24 +113,36 @@ def check(where: str, arrays: Arrays, classes: int, real: bool, shape: tuple[int
 
 
 def count_classes(where: str, *labels: np.ndarray) -> int:
-    """Return the number of classes. Raises UserError if one has no image, as where labels start from 1."""
-    used = np.unique(np.concatenate([np.ravel(part) if part.dtype.kind in "iu" else np.zeros(1, int) for part in labels]))
+    """Return the number of classes. Raises UserError if one has no image, as where labels start
+    from 1."""
+    used = np.unique(
+        np.concatenate(
+            [np.ravel(part) if part.dtype.kind in "iu" else np.zeros(1, int) for part in labels]
+        )
+    )
     gaps = np.flatnonzero(used != np.arange(len(used)))
     if len(gaps):
-        raise UserError(f"{where}: labels: none is {gaps[0]}, but one is {used[gaps[0]]}. Count classes from 0, without gaps.")
+        raise UserError(
+            f"{where}: labels: none is {gaps[0]}, but one is {used[gaps[0]]}. Count classes from "
+            f"0, without gaps."
+        )
     return len(used)
 
 
 def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation of each channel. Real numbers are taken as they are; pixels are divided by 255, and
-    the result is exact, from the counts of the 256 values."""
+    """Return mean and standard deviation of each channel. Real numbers are taken as they are;
+    pixels are divided by 255, and the result is exact, from the counts of the 256 values."""
     if images.dtype != np.uint8:
-        return images.mean((0, 2, 3), dtype=np.float64).tolist(), images.std((0, 2, 3), dtype=np.float64).tolist()
+        return images.mean((0, 2, 3), dtype=np.float64).tolist(), images.std(
+            (0, 2, 3), dtype=np.float64
+        ).tolist()
     values, step = np.arange(256) / 255, max(1, CHUNK // images[0, 0].size)
     means: list[float] = []
     stds: list[float] = []
     for channel in range(images.shape[1]):
-        chunks = (images[start : start + step, channel].ravel() for start in range(0, len(images), step))
+        chunks = (
+            images[start : start + step, channel].ravel() for start in range(0, len(images), step)
+        )
         share = sum(np.bincount(chunk, minlength=256) for chunk in chunks) / images[:, channel].size
         means.append(float(share @ values))
         stds.append(float(np.sqrt(share @ (values - means[-1]) ** 2)))
@@ -111,8 +150,8 @@ def moments(images: np.ndarray) -> tuple[list[float], list[float]]:
 
 
 def write(out: Path, arrays: Arrays, meta: dict[str, Any]) -> None:
-    """Write the arrays, then the description, so that new arrays never have an old description. Remove what a killed process
-    left."""
+    """Write the arrays, then the description, so that new arrays never have an old description.
+    Remove what a killed process left."""
     part = out.with_name(f".{out.name}.part")
     with files.single_process(out.with_name(f".{out.name}.lock")):
         shutil.rmtree(part, ignore_errors=True)

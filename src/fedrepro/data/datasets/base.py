@@ -1,11 +1,12 @@
 """Data sets: reading of official files, a mirror's copies or random draws into checked arrays.
 
-The modules of this package declare data sets in their tables `SOURCES` (`source.py` describes a row): released files in
-`released.py`, archives from Kaggle in `kaggle.py`, small and drawn sets in `digits.py` and `synthetic.py`, data of the user's
-own in `own.py`.
+The modules of this package declare data sets in their tables `SOURCES` (`source.py` describes a
+row): released files in `released.py`, archives from Kaggle in `kaggle.py`, small and drawn sets in
+`digits.py` and `synthetic.py`, data of the user's own in `own.py`.
 
-The `identity` of data is the checksum of their pixels. But if official files whose pixels are not pinned were used, it is the
-digest of these files' checksums and the options, so that it is known before anything is downloaded.
+The `identity` of data is the checksum of their pixels. But if official files whose pixels are not
+pinned were used, it is the digest of these files' checksums and the options, so that it is known
+before anything is downloaded.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class LabelledSubset:
     labels: np.ndarray  # (N,) int64 in 0..classes-1
     classes: int
     owners: np.ndarray | None = None  # (N,) int64: the device of each image
-    selected: np.ndarray | None = None  # (N,) int64: the number of each image in the whole part; None: it is the whole part
+    # (N,) int64: the number of each image in the whole part; None: it is the whole part
+    selected: np.ndarray | None = None
     total: int | None = None  # images of the whole part, if this is a selection
 
     @property
@@ -52,7 +54,13 @@ class LabelledSubset:
     def select(self, index: np.ndarray) -> LabelledSubset:
         """Return the labels of the images `index`."""
         owners = None if self.owners is None else self.owners[index]
-        return LabelledSubset(self.labels[index], self.classes, owners, self.numbers[index], self.total or len(self.labels))
+        return LabelledSubset(
+            self.labels[index],
+            self.classes,
+            owners,
+            self.numbers[index],
+            self.total or len(self.labels),
+        )
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,8 @@ class Dataset:
     test_y: torch.Tensor
     classes: int
     meta: dict[str, Any] = field(repr=False)  # the description that `prepare` wrote
-    train_owner: np.ndarray | None = None  # (N,) the device of each image, if the data are from devices
+    # (N,) the device of each image, if the data are from devices
+    train_owner: np.ndarray | None = None
     test_owner: np.ndarray | None = None
 
     @property
@@ -94,7 +103,8 @@ class Dataset:
 
 
 def key(choice: Choice | str) -> str:
-    """Return the folder of a prepared data set: its name and, with options, a folder in it that is a digest of them."""
+    """Return the folder of a prepared data set: its name and, with options, a folder in it that is
+    a digest of them."""
     name, options = Choice.model_validate(choice).name, _options(choice).model_dump(mode="json")
     return f"{name}/{provenance.value_digest(options, 8)}" if options else name
 
@@ -125,23 +135,27 @@ def _options(choice: Choice | str) -> Frozen:
 
 
 def _place(choice: Choice | str) -> Path | None:
-    """Return the user's file or folder that the options of a data set name; None if they name none."""
+    """Return the user's file or folder that the options of a data set name; None if they name
+    none."""
     place = _source(choice).place
     return place and place(_options(choice))
 
 
 def raw_folder(choice: Choice | str, raw: Path) -> Path:
-    """Return the folder of a data set's raw files, or of the stamp of a file or folder that its options name."""
+    """Return the folder of a data set's raw files, or of the stamp of a file or folder that its
+    options name."""
     return raw / (key(choice) if _source(choice).place else origin(choice))
 
 
 def origin(choice: Choice | str) -> str:
-    """Return the name of the data set whose raw files are read: its own, or that of the one of which it is a part."""
+    """Return the name of the data set whose raw files are read: its own, or that of the one of
+    which it is a part."""
     return _source(choice).origin or Choice.model_validate(choice).name
 
 
 def has_files(choice: Choice | str) -> bool:
-    """Return whether a data set is read from files, downloaded or the user's; else it comes with a library or is drawn."""
+    """Return whether a data set is read from files, downloaded or the user's; else it comes with a
+    library or is drawn."""
     return bool(_source(choice).files or _source(choice).folders)
 
 
@@ -159,8 +173,9 @@ def fetch(choice: Choice | str, raw: Path, mirror: str | None = None) -> Path:
 
 
 def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
-    """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same data give the same bytes.
-    Raises UserError, also for a mirror's copy that is not what the mirror declares."""
+    """Read raw files, write `out/arrays.npz` and `out/meta.json`, and return the latter. The same
+    data give the same bytes. Raises UserError, also for a mirror's copy that is not what the mirror
+    declares."""
     folder = raw_folder(choice, raw)
     stamp = _fetch.verified_stamp(folder)
     files_folder = _fetch.files_folder(folder, stamp)
@@ -168,7 +183,13 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
         with _fetch.user_errors(files_folder):
             arrays = _source(choice).read(files_folder, _options(choice))
         declared = contents(choice)
-        _prepared.check(f"{files_folder}: {folder.name}", arrays, len(declared.classes), declared.real, declared.shape)
+        _prepared.check(
+            f"{files_folder}: {folder.name}",
+            arrays,
+            len(declared.classes),
+            declared.real,
+            declared.shape,
+        )
         _check_counts(choice, arrays)
     except UserError as error:
         where = "" if str(files_folder) in str(error) else f"{files_folder}: "
@@ -184,25 +205,31 @@ def prepare(choice: Choice | str, raw: Path, out: Path) -> dict[str, Any]:
 
 
 def _check_counts(choice: Choice | str, arrays: Arrays) -> None:
-    """Compare the numbers of images with the declared ones, which planning uses. If they differ, log a warning for files, which
-    may be a copy; raise UserError for a data set without files."""
+    """Compare the numbers of images with the declared ones, which planning uses. If they differ,
+    log a warning for files, which may be a copy; raise UserError for a data set without files."""
     _, *declared = extent(choice)
     counts = [len(arrays[1]), len(arrays[3])]
     if counts != declared:
-        message = f"dataset {Choice.model_validate(choice).name}: {counts} train and test images, declared as {declared}"
+        message = (
+            f"dataset {Choice.model_validate(choice).name}: {counts} train and test "
+            f"images, declared as {declared}"
+        )
         if not has_files(choice):
             raise UserError(message)
         log.warning("%s", message)
 
 
 def provide(choice: Choice | str, raw: Path, out: Path, mirror: str | None = None) -> None:
-    """Fetch and prepare a data set unless it is prepared, and again if it is outdated; one process at a time. Raises
-    UserError."""
+    """Fetch and prepare a data set unless it is prepared, and again if it is outdated; one process
+    at a time. Raises UserError."""
     _ask_mirror(choice, raw, mirror)
     if (out / META).exists() and not _outdated(choice, raw, out, mirror):
         return
     with _fetch.user_errors(raw), files.single_process(raw / f".{key(choice)}.provide.lock"):
-        changed, missing = _has_changed(choice, raw) or not _is_as_declared(choice, raw, out, mirror), not (out / META).exists()
+        changed, missing = (
+            _has_changed(choice, raw) or not _is_as_declared(choice, raw, out, mirror),
+            not (out / META).exists(),
+        )
         if changed:
             _fetch.delete_stamp(raw_folder(choice, raw))
         if changed or missing:
@@ -216,22 +243,28 @@ def load(out: Path) -> Dataset:
     import torch  # not needed to partition data, which takes their labels alone
 
     meta, arrays = _prepared.read(out, _prepared.KEYS)
-    train_x, train_y, test_x, test_y = (torch.from_numpy(arrays[name]) for name in _prepared.KEYS[:4])
+    train_x, train_y, test_x, test_y = (
+        torch.from_numpy(arrays[name]) for name in _prepared.KEYS[:4]
+    )
     owners = (arrays.get(name) for name in _prepared.KEYS[4:])
     return Dataset(meta["name"], train_x, train_y, test_x, test_y, meta["classes"], meta, *owners)
 
 
 def labels(out: Path) -> DatasetLabels:
-    """Load the labels of what `prepare` wrote to `out`. Raises UserError if it is missing or damaged."""
-    meta, arrays = _prepared.read(out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES))
+    """Load the labels of what `prepare` wrote to `out`. Raises UserError if it is missing or
+    damaged."""
+    meta, arrays = _prepared.read(
+        out, tuple(name for name in _prepared.KEYS if name not in _prepared.IMAGES)
+    )
     train = LabelledSubset(arrays["train_y"], meta["classes"], arrays.get("train_owner"))
     test = LabelledSubset(arrays["test_y"], meta["classes"], arrays.get("test_owner"))
     return DatasetLabels(meta["name"], train, test, math.prod(meta["shape"][1:]), meta)
 
 
 def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str:
-    """Return the identity of the data that `prepare` wrote or will write to `prepared`. If only the data themselves tell it
-    (see `is_identified`), they are fetched or drawn, and prepared. Raises UserError."""
+    """Return the identity of the data that `prepare` wrote or will write to `prepared`. If only the
+    data themselves tell it (see `is_identified`), they are fetched or drawn, and prepared. Raises
+    UserError."""
     _ask_mirror(choice, raw, mirror)
     if not is_identified(choice, raw, prepared, mirror):
         provide(choice, raw, prepared, mirror)
@@ -240,15 +273,21 @@ def identify(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None
     return identity
 
 
-def is_identified(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> bool:
-    """Return whether the identity is known without preparing anything, and is not that of outdated data."""
+def is_identified(
+    choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None
+) -> bool:
+    """Return whether the identity is known without preparing anything, and is not that of outdated
+    data."""
     known = planned_identity(choice, raw, prepared, mirror) is not None
     return known and not _outdated(choice, raw, prepared, mirror)
 
 
-def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None) -> str | None:
-    """Return the identity of what is prepared, unless the mirror declares other data, else as the mirror declares it, else the
-    pinned one; None if there is none of these. Nothing is fetched or prepared."""
+def planned_identity(
+    choice: Choice | str, raw: Path, prepared: Path, mirror: str | None = None
+) -> str | None:
+    """Return the identity of what is prepared, unless the mirror declares other data, else as the
+    mirror declares it, else the pinned one; None if there is none of these. Nothing is fetched or
+    prepared."""
     meta = files.read_json(prepared / META, "identity", advice=_prepared.PREPARE_AGAIN)
     if meta is not None and _is_as_declared(choice, raw, prepared, mirror):
         return meta["identity"]
@@ -259,7 +298,8 @@ def planned_identity(choice: Choice | str, raw: Path, prepared: Path, mirror: st
 
 
 def check_available(choice: Choice | str, raw: Path, mirror: str | None = None) -> None:
-    """Raise DataUnavailable or UserError for missing raw files, as far as that needs no network. Fetches nothing."""
+    """Raise DataUnavailable or UserError for missing raw files, as far as that needs no network.
+    Fetches nothing."""
     if _place(choice) is None:  # which raises the error itself
         _fetch.check_available(_source(choice), raw_folder(choice, raw), mirror)
 
@@ -271,31 +311,37 @@ def _ask_mirror(choice: Choice | str, raw: Path, mirror: str | None) -> None:
 
 
 def _is_as_declared(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None) -> bool:
-    """Return whether the prepared data, else the fetched ones, are what the mirror declares today. True if nothing is here, or
-    if the declaration is not known."""
+    """Return whether the prepared data, else the fetched ones, are what the mirror declares today.
+    True if nothing is here, or if the declaration is not known."""
     releases = _release.declared(raw, mirror) if mirror and _source(choice).files else None
     if releases is None:
         return True
     declared = releases[key(choice)].model_dump() if key(choice) in releases else None
     if meta := files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN):
-        return declared == (meta.get("release") and {"release": meta["release"], "pixels": meta["identity"]})
+        return declared == (
+            meta.get("release") and {"release": meta["release"], "pixels": meta["identity"]}
+        )
     stamp = files.read_json(raw_folder(choice, raw) / _fetch.STAMP)
     return stamp is None or stamp.get("releases", {}).get(key(choice)) == declared
 
 
 def _outdated(choice: Choice | str, raw: Path, prepared: Path, mirror: str | None) -> bool:
-    """Return whether other code read or drew the prepared data, or the user's own files have changed since, or the mirror
-    declares something else; False if they cannot be prepared again, without raw files or in a folder that is not writable."""
+    """Return whether other code read or drew the prepared data, or the user's own files have
+    changed since, or the mirror declares something else; False if they cannot be prepared again,
+    without raw files or in a folder that is not writable."""
     if not _is_as_declared(choice, raw, prepared, mirror):
         return True
     meta = files.read_json(prepared / META, advice=_prepared.PREPARE_AGAIN) or {}
-    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _has_changed(choice, raw):
+    if meta.get("code", reader_digest(choice)) == reader_digest(choice) and not _has_changed(
+        choice, raw
+    ):
         return False
     return (raw_folder(choice, raw) / _fetch.STAMP).exists() and os.access(prepared, os.W_OK)
 
 
 def _has_changed(choice: Choice | str, raw: Path) -> bool:
-    """Return whether the user's own files have changed since they were prepared; False if they are not there."""
+    """Return whether the user's own files have changed since they were prepared; False if they are
+    not there."""
     try:
         return _fetch.has_changed(raw_folder(choice, raw), _place(choice))
     except DataUnavailable:
@@ -329,9 +375,14 @@ def _files_digest(choice: Choice | str) -> str | None:
 
 def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
     source, name = _source(choice), Choice.model_validate(choice).name
-    pixels, official_files = _prepared.pixels_digest(arrays), _fetch.has_official_files(source, stamp)
+    pixels, official_files = (
+        _prepared.pixels_digest(arrays),
+        _fetch.has_official_files(source, stamp),
+    )
     if source.pixels and pixels != source.pixels and stamp["source"] != "mirror":
-        log.warning("%s: decoded to other pixels here than the pinned ones; its identity is theirs", name)
+        log.warning(
+            "%s: decoded to other pixels here than the pinned ones; its identity is theirs", name
+        )
     mean, std = _prepared.moments(arrays[0])
     return {
         "name": name,
@@ -342,7 +393,10 @@ def _meta(choice: Choice | str, stamp: dict, arrays: Arrays) -> dict[str, Any]:
         "train": len(arrays[1]),
         "test": len(arrays[3]),
         "pixels": pixels,
-        "arrays": {part: _prepared.array_digest(part, array) for part, array in zip(_prepared.KEYS, arrays, strict=False)},
+        "arrays": {
+            part: _prepared.array_digest(part, array)
+            for part, array in zip(_prepared.KEYS, arrays, strict=False)
+        },
         "identity": _files_digest(choice) if source.pixels is None and official_files else pixels,
         "official": official_files or pixels == source.pixels,
         "source": stamp["source"],

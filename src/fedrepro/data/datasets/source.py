@@ -34,12 +34,14 @@ class Contents:
 class DataSource:
     """A data set, a row of its module's table `SOURCES`.
 
-    A set that is released as files declares `files` and `mirror`; one of class folders that the user unpacks `folders` and
-    `how`. Without either it reads what the user put into data/raw/<name>/, if anything.
+    A set that is released as files declares `files` and `mirror`; one of class folders that the
+    user unpacks `folders` and `how`. Without either it reads what the user put into
+    data/raw/<name>/, if anything.
 
-    `read(raw, options)` returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or float32 if they are real
-    numbers; labels (N,) from 0. If images belong to devices, it returns train_owner and test_owner too, (N,) from 0. `raw` is
-    the folder of raw files, or of the user's own.
+    `read(raw, options)` returns train_x, train_y, test_x, test_y: images (N, C, H, W) uint8, or
+    float32 if they are real numbers; labels (N,) from 0. If images belong to devices, it returns
+    train_owner and test_owner too, (N,) from 0. `raw` is the folder of raw files, or of the user's
+    own.
     """
 
     title: str  # may name options in braces
@@ -47,10 +49,13 @@ class DataSource:
     contents: Contents | Callable[[Any], Contents]  # of the options
     read: Callable[[Path, Any], Arrays]
     options: type[Frozen] = Frozen
-    pixels: str | None = None  # checksum of the official release's arrays; None if it could not be computed here
-    checksums: Mapping[Any, str] = field(default_factory=dict)  # options -> that of a draw, to identify runs before it is drawn
+    # checksum of the official release's arrays; None if it could not be computed here
+    pixels: str | None = None
+    # options -> that of a draw, to identify runs before it is drawn
+    checksums: Mapping[Any, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()  # of the official release
-    mirror: tuple[tuple[str, ...], ...] = ()  # alternative layouts of the files' paths below a mirror
+    # alternative layouts of the files' paths below a mirror
+    mirror: tuple[tuple[str, ...], ...] = ()
     folders: tuple[str, ...] = ()  # of classes
     how: str = ""  # how the user gets the folders
     origin: str | None = None  # the data set of which this is a part, whose raw files are read

@@ -1,7 +1,8 @@
 """Storage of partitions, one file each, and of their heat maps' markers.
 
-A partition is a function of settings and labels and takes a fraction of a second to draw. So a stored one is compared with what
-the settings draw: a file that is damaged or belongs to other settings is never used.
+A partition is a function of settings and labels and takes a fraction of a second to draw. So a
+stored one is compared with what the settings draw: a file that is damaged or belongs to other
+settings is never used.
 """
 
 from pathlib import Path
@@ -19,8 +20,11 @@ from fedrepro.data.partitions.base import Partition
 DRAW_AGAIN = "delete it, it is drawn again"
 
 
-def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, path: Path) -> Partition:
-    """Return a run's partition, and store it at `path` if it is not there. Raises UserError if another is stored there."""
+def provide(
+    config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, path: Path
+) -> Partition:
+    """Return a run's partition, and store it at `path` if it is not there. Raises UserError if
+    another is stored there."""
     drawn = base.for_run(config, data)
     if not path.exists():
         base.save(drawn, path)
@@ -28,7 +32,9 @@ def provide(config: RunConfig | PartitionConfig, data: Dataset | DatasetLabels, 
     with reading(path, DRAW_AGAIN), np.load(path, allow_pickle=False) as file:
         stored = dict(file)
     arrays = base.to_arrays(drawn)
-    if stored.keys() != arrays.keys() or not all(np.array_equal(stored[name], array) for name, array in arrays.items()):
+    if stored.keys() != arrays.keys() or not all(
+        np.array_equal(stored[name], array) for name, array in arrays.items()
+    ):
         raise UserError(f"{path}: not the partition that the settings draw; {DRAW_AGAIN}")
     return drawn
 
@@ -37,12 +43,14 @@ PNG_KEY = "Source"  # of the text in the PNG that holds the marker
 
 
 def heatmap_marker(partition: Path) -> str:
-    """Return the marker of a stored partition's heat map, which depends on the partition and on the code that draws it."""
+    """Return the marker of a stored partition's heat map, which depends on the partition and on the
+    code that draws it."""
     return provenance.value_digest([partition.stem, provenance.heatmap_digest()])
 
 
 def is_heatmap_current(path: Path, partition: Path) -> bool:
-    """Return whether a heat map exists, is readable, shows this stored partition and was drawn by today's code."""
+    """Return whether a heat map exists, is readable, shows this stored partition and was drawn by
+    today's code."""
     from PIL import Image, UnidentifiedImageError  # not part of the training core
 
     try:

@@ -1,12 +1,15 @@
-"""N x C (Psi-Net): N clients with exactly C classes each; the images of every class are split among N*C/classes clients.
+"""N x C (Psi-Net): N clients with exactly C classes each; the images of every class are split among
+N*C/classes clients.
 
-With `size` a client keeps so many images of each of its classes and the rest are unused, so that all clients have the same
-number of images even if classes do not.
+With `size` a client keeps so many images of each of its classes and the rest are unused, so that
+all clients have the same number of images even if classes do not.
 
-The classes of a client are drawn client by client, preferring those with most places left. That is random and balanced but not
-uniform: with N x 5 of ten classes every second client has the classes that the one drawn before it lacks. With `mixed` pairs of
-clients then trade classes at random until each balanced assignment is as likely as any other (Strona et al., A fast and
-unbiased procedure to randomize ecological binary matrices with fixed row and column totals, Nature Communications 2014)."""
+The classes of a client are drawn client by client, preferring those with most places left. That is
+random and balanced but not uniform: with N x 5 of ten classes every second client has the classes
+that the one drawn before it lacks. With `mixed` pairs of clients then trade classes at random until
+each balanced assignment is as likely as any other (Strona et al., A fast and unbiased procedure to
+randomize ecological binary matrices with fixed row and column totals, Nature Communications
+2014)."""
 
 import numpy as np
 
@@ -28,10 +31,14 @@ class Params(Clients):
 def check(params: Params, images: int, classes: int) -> None:
     places = params.clients * params.classes_per_client
     if params.classes_per_client > classes:
-        raise UserError(f"partition balanced_classes: classes_per_client: at most {classes} (got {params.classes_per_client})")
+        raise UserError(
+            f"partition balanced_classes: classes_per_client: at most {classes} (got "
+            f"{params.classes_per_client})"
+        )
     if places % classes:
         raise UserError(
-            f"partition balanced_classes: clients x classes_per_client = {places} must be a multiple of {classes} classes"
+            f"partition balanced_classes: clients x classes_per_client = {places} must be a "
+            f"multiple of {classes} classes"
         )
 
 
@@ -45,11 +52,17 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
         if 0 < len(images) < len(owners[label]):
             problem = f"class {label} has {len(images)} images for {len(owners[label])} clients"
             raise UserError(
-                f"partition balanced_classes: {problem}; set fewer clients or classes_per_client, or more train_images"
+                f"partition balanced_classes: {problem}; set fewer clients or "
+                f"classes_per_client, or more train_images"
             )
-        for client, chunk in zip(owners[label], np.array_split(images, len(owners[label])), strict=True):
+        for client, chunk in zip(
+            owners[label], np.array_split(images, len(owners[label])), strict=True
+        ):
             if len(chunk) < (params.size or 0):
-                raise UserError(f"partition balanced_classes: size: at most {len(chunk)}, of class {label} (got {params.size})")
+                raise UserError(
+                    f"partition balanced_classes: size: at most {len(chunk)}, of class {label} "
+                    f"(got {params.size})"
+                )
             parts[client].append(chunk[: params.size])
     return [np.concatenate(part) for part in parts]
 
@@ -60,7 +73,8 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
         free = np.full(classes, params.clients * params.classes_per_client // classes)
         owners: list[list[int]] = [[] for _ in range(classes)]
         for client in draw.permutation(params.clients):
-            # prefer classes with most free places, ties at random, so that the last clients find enough classes
+            # prefer classes with most free places, ties at random, so that the last clients find
+            # enough classes
             order = np.lexsort((draw.random(classes), -free))[: params.classes_per_client]
             if free[order].min() == 0:
                 break
@@ -70,16 +84,29 @@ def _owners(params: Params, classes: int, draw: np.random.Generator) -> list[lis
         if not free.any():
             return owners
     raise UserError(
-        f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or classes_per_client"
+        f"partition balanced_classes: no balanced assignment in {TRIES} tries; change clients or "
+        f"classes_per_client"
     )
 
 
-def _trade_classes(owners: list[list[int]], clients: int, draw: np.random.Generator) -> list[list[int]]:
-    """Let random pairs of clients pool the classes that only one of them has and divide these again at random."""
-    classes = [{label for label, clients_of in enumerate(owners) if client in clients_of} for client in range(clients)]
+def _trade_classes(
+    owners: list[list[int]], clients: int, draw: np.random.Generator
+) -> list[list[int]]:
+    """Let random pairs of clients pool the classes that only one of them has and divide these again
+    at random."""
+    classes = [
+        {label for label, clients_of in enumerate(owners) if client in clients_of}
+        for client in range(clients)
+    ]
     for _ in range(TRADES * clients if clients > 1 else 0):
         one, other = draw.choice(clients, 2, replace=False)
         pool = draw.permutation(sorted(classes[one] ^ classes[other]))
         both, count = classes[one] & classes[other], len(classes[one] - classes[other])
-        classes[one], classes[other] = both | set(pool[:count].tolist()), both | set(pool[count:].tolist())
-    return [[client for client in range(clients) if label in classes[client]] for label in range(len(owners))]
+        classes[one], classes[other] = (
+            both | set(pool[:count].tolist()),
+            both | set(pool[count:].tolist()),
+        )
+    return [
+        [client for client in range(clients) if label in classes[client]]
+        for label in range(len(owners))
+    ]

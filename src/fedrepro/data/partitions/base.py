@@ -1,16 +1,19 @@
 """Partitions: assignments of training and test images to clients, each stored as a file.
 
-Each module is one way to partition. It declares `Params`, which extend `Clients`, and `split(params, train, draw)`, which
-returns one array of training indices per client. It may declare
+Each module is one way to partition. It declares `Params`, which extend `Clients`, and
+`split(params, train, draw)`, which returns one array of training indices per client. It may declare
 
-- `split_test(params, parts, train, test, draw)`, which returns the test parts. By default the test set is split too, so that
-  every client's test part has the class proportions of its training part. Needed if clients share images.
-- `check(params, images, classes)`, which raises UserError for options that the numbers of training images and classes rule out.
-  It is called for every scale before any work.
-- `check_extent(params, train, test)`, which raises UserError for options that the whole data set's numbers of images rule out.
+- `split_test(params, parts, train, test, draw)`, which returns the test parts. By default the test
+  set is split too, so that every client's test part has the class proportions of its training part.
+  Needed if clients share images.
+- `check(params, images, classes)`, which raises UserError for options that the numbers of training
+  images and classes rule out. It is called for every scale before any work.
+- `check_extent(params, train, test)`, which raises UserError for options that the whole data set's
+  numbers of images rule out.
 - `BY_DEVICE = True`, if it needs the device of each image.
 
-An option that names a file is a `types.InputFile`, so that a run's name depends on the content of the file.
+An option that names a file is a `types.InputFile`, so that a run's name depends on the content of
+the file.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -36,8 +39,8 @@ class Clients(Frozen):
 
 @dataclass(frozen=True)
 class Partition:
-    """Parts of a data set and their clients. Indices count in the images in use (`subset`). Parts are disjoint,
-    unless a partition lets clients share images.
+    """Parts of a data set and their clients. Indices count in the images in use (`subset`). Parts
+    are disjoint, unless a partition lets clients share images.
 
     Each client has one part, but with `redraw_seed` the parts are distributed again in every round.
     """
@@ -49,7 +52,8 @@ class Partition:
     redraw_seed: int | None = None
     proxy: np.ndarray | None = None  # int64 train indices of the images that the server holds
     validation: np.ndarray | None = None  # int64 train indices of the images that nobody trains on
-    client_validation: list[np.ndarray] | None = None  # those of each part, if they are held out per client
+    # those of each part, if they are held out per client
+    client_validation: list[np.ndarray] | None = None
 
     def parts_of(self, client: int, round: int) -> list[int]:
         """Return the parts that a client has in a round."""
@@ -65,35 +69,48 @@ class Partition:
         return np.concatenate([self.test[part] for part in self.parts_of(client, round)])
 
     def validation_indices(self, client: int, round: int) -> np.ndarray:
-        """Return the train indices of a client's own validation images; none unless they are held out per client."""
+        """Return the train indices of a client's own validation images; none unless they are held
+        out per client."""
         held_out = self.client_validation or [np.empty(0, np.int64)] * len(self.train)
         return np.concatenate([held_out[part] for part in self.parts_of(client, round)])
 
     def counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """Return the number of training images in round 1, (clients, classes), for the heat map."""
-        rows = [np.bincount(labels[self.train_indices(client, 1)], minlength=classes) for client in range(self.clients)]
+        rows = [
+            np.bincount(labels[self.train_indices(client, 1)], minlength=classes)
+            for client in range(self.clients)
+        ]
         return np.stack(rows)
 
 
 def mean_client_images(choice: Choice, images: int) -> float:
-    """Return how many of `images` training images a client has on average: its share, or all if every client has all."""
+    """Return how many of `images` training images a client has on average: its share, or all if
+    every client has all."""
     return images if choice.options.get("whole") else images / choice.options["clients"]
 
 
-def subset(dataset: Dataset | DatasetLabels, train: int | None, test: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the training and of the test images in use. They are the first n of a fixed shuffle, so that a
-    larger n contains the smaller; None takes all."""
+def subset(
+    dataset: Dataset | DatasetLabels, train: int | None, test: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the indices of the training and of the test images in use. They are the first n of a
+    fixed shuffle, so that a larger n contains the smaller; None takes all."""
     chosen: list[np.ndarray] = []
-    for name, labels, count in (("train", dataset.train.labels, train), ("test", dataset.test.labels, test)):
+    for name, labels, count in (
+        ("train", dataset.train.labels, train),
+        ("test", dataset.test.labels, test),
+    ):
         if count is not None and count > len(labels):
-            raise UserError(f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})")
+            raise UserError(
+                f"{name}_images: {dataset.name} has {len(labels)} {name} images (got {count})"
+            )
         order = rng.numpy_generator(0, f"subset-{name}").permutation(len(labels))
         chosen.append(np.sort(order[:count]))
     return chosen[0], chosen[1]
 
 
 def proxy_size(proxy: Proxy, images: int) -> int:
-    """Return the number of proxy images that the server gets out of `images` training images in use."""
+    """Return the number of proxy images that the server gets out of `images` training images in
+    use."""
     return max(1, round(proxy.share * images))
 
 
@@ -103,7 +120,8 @@ def validation_size(validation: Validation | None, images: int) -> int:
 
 
 def validation_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
-    """Return the indices of the training images in use that no client gets, in order; None if there are none."""
+    """Return the indices of the training images in use that no client gets, in order; None if there
+    are none."""
     if config.validation is None or config.validation.per_client:
         return None
     order = rng.numpy_generator(config.seed, "validation").permutation(images)
@@ -111,10 +129,14 @@ def validation_images(config: RunConfig | PartitionConfig, images: int) -> np.nd
 
 
 def proxy_images(config: RunConfig | PartitionConfig, images: int) -> np.ndarray | None:
-    """Return the indices of the training images in use that the server has, in order; None without proxy images."""
+    """Return the indices of the training images in use that the server has, in order; None without
+    proxy images."""
     if config.proxy is None:
         return None
-    free, size = _without(validation_images(config, images), images), proxy_size(config.proxy, images)
+    free, size = (
+        _without(validation_images(config, images), images),
+        proxy_size(config.proxy, images),
+    )
     return np.sort(free[rng.numpy_generator(config.seed, "proxy").permutation(len(free))[:size]])
 
 
@@ -125,7 +147,11 @@ def _without(left_out: np.ndarray | None, images: int) -> np.ndarray:
 def images_for_clients(config: RunConfig | PartitionConfig, images: int) -> np.ndarray:
     """Return the indices of the training images in use that clients may have, in order."""
     every, proxy = _without(validation_images(config, images), images), proxy_images(config, images)
-    return every if proxy is None or not (config.proxy and config.proxy.removed) else np.setdiff1d(every, proxy)
+    return (
+        every
+        if proxy is None or not (config.proxy and config.proxy.removed)
+        else np.setdiff1d(every, proxy)
+    )
 
 
 def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabels) -> Partition:
@@ -134,14 +160,21 @@ def for_run(config: RunConfig | PartitionConfig, dataset: Dataset | DatasetLabel
     index = images_for_clients(config, len(train))
     sets = dataset.train.select(train[index]), dataset.test.select(test)
     drawn = create(config.partition, *sets, pixels=dataset.pixels, seed=config.seed)
-    apart = {"proxy": proxy_images(config, len(train)), "validation": validation_images(config, len(train))}
+    apart = {
+        "proxy": proxy_images(config, len(train)),
+        "validation": validation_images(config, len(train)),
+    }
     partition = replace(drawn, train=[index[part] for part in drawn.train], **apart)
-    return _hold_out_per_client(partition, config) if config.validation and config.validation.per_client else partition
+    return (
+        _hold_out_per_client(partition, config)
+        if config.validation and config.validation.per_client
+        else partition
+    )
 
 
 def _hold_out_per_client(partition: Partition, config: RunConfig | PartitionConfig) -> Partition:
-    """Take its share, to the nearest number, of validation images from each part. What one holds out, no client and no server
-    trains on."""
+    """Take its share, to the nearest number, of validation images from each part. What one holds
+    out, no client and no server trains on."""
     assert config.validation is not None
     draw, chosen = rng.numpy_generator(config.seed, "client validation"), np.empty(0, np.int64)
     for part in partition.train:
@@ -150,7 +183,10 @@ def _hold_out_per_client(partition: Partition, config: RunConfig | PartitionConf
         chosen = np.union1d(chosen, left[draw.permutation(len(left))[:more]])
     train = [np.setdiff1d(part, chosen) for part in partition.train]
     if without := sum(len(part) == 0 for part in train):
-        raise UserError(f"validation.share: leaves {without} clients no images (got {config.validation.share:g})")
+        raise UserError(
+            f"validation.share: leaves {without} clients no images (got "
+            f"{config.validation.share:g})"
+        )
     own = [np.intersect1d(part, chosen) for part in partition.train]
     proxy = None if partition.proxy is None else np.setdiff1d(partition.proxy, chosen)
     return replace(partition, train=train, validation=chosen, client_validation=own, proxy=proxy)
@@ -164,13 +200,17 @@ def check(choice: Choice, images: int, classes: int, by_device: bool = True) -> 
     """
     module, params = _find(choice)
     if getattr(module, "BY_DEVICE", False) and not by_device:
-        raise UserError(f"partition {choice.name}: the data do not say which device an image comes from; choose another")
+        raise UserError(
+            f"partition {choice.name}: the data do not say which device an image comes from; "
+            f"choose another"
+        )
     if hasattr(module, "check"):
         module.check(params, images, classes)
 
 
 def check_extent(choice: Choice, train: int, test: int) -> None:
-    """Raise UserError for options that the numbers of training and test images in the data set's files rule out."""
+    """Raise UserError for options that the numbers of training and test images in the data set's
+    files rule out."""
     module, params = _find(choice)
     if hasattr(module, "check_extent"):
         module.check_extent(params, train, test)
@@ -181,7 +221,9 @@ def _find(choice: Choice) -> tuple[Any, Any]:
     return registry.find("partitions", choice.name), registry.parse_options("partitions", choice)
 
 
-def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int) -> Partition:
+def create(
+    choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: int, seed: int
+) -> Partition:
     """Partition a labelled set: a pure function of its arguments.
 
     Args:
@@ -192,22 +234,32 @@ def create(choice: Choice, train: LabelledSubset, test: LabelledSubset, pixels: 
     module, params = _find(choice)
     if params.clients > len(train.labels):
         raise UserError(
-            f"partition {choice.name}: clients: {params.clients} clients cannot share {len(train.labels)} train images"
+            f"partition {choice.name}: clients: {params.clients} clients cannot share "
+            f"{len(train.labels)} train images"
         )
     check(choice, len(train.labels), train.classes, train.owners is not None)
     check_extent(choice, train.total or len(train.labels), test.total or len(test.labels))
     parts = _sorted(module.split(params, train, rng.numpy_generator(seed, "partition")))
     redraw = seed if getattr(params, "redraw", False) else None
     if redraw is None and len(parts) != params.clients:
-        raise UserError(f"partition {choice.name}: split: {len(parts)} parts for {params.clients} clients")
-    _check_indices(f"partition {choice.name}: split", parts, len(train.labels), disjoint=not hasattr(module, "split_test"))
+        raise UserError(
+            f"partition {choice.name}: split: {len(parts)} parts for {params.clients} clients"
+        )
+    _check_indices(
+        f"partition {choice.name}: split",
+        parts,
+        len(train.labels),
+        disjoint=not hasattr(module, "split_test"),
+    )
     if without := sum(len(part) == 0 for part in parts):
         raise UserError(
-            f"partition {choice.name}: clients: {without} of {params.clients} got no images of {len(train.labels)}; set fewer "
-            "clients, or more train_images"
+            f"partition {choice.name}: clients: {without} of {params.clients} got no images of "
+            f"{len(train.labels)}; set fewer clients, or more train_images"
         )
     split_test = getattr(module, "split_test", disjoint_test_parts)
-    tests = _sorted(split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test")))
+    tests = _sorted(
+        split_test(params, parts, train, test, rng.numpy_generator(seed, "partition-test"))
+    )
     _check_indices(f"partition {choice.name}: split_test", tests, len(test.labels), disjoint=False)
     permutations = None
     if getattr(params, "permute_pixels", False):
@@ -221,49 +273,73 @@ def _sorted(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _check_indices(where: str, parts: list[np.ndarray], images: int, disjoint: bool) -> None:
-    """Raise UserError unless all images of sorted parts exist and occur once in a part; if `disjoint`, once in all parts."""
+    """Raise UserError unless all images of sorted parts exist and occur once in a part; if
+    `disjoint`, once in all parts."""
     for client, part in enumerate(parts):
         if len(part) and not 0 <= part[0] <= part[-1] < images:
-            raise UserError(f"{where}: part {client}: images {part[0]} to {part[-1]}, expected 0 to {images - 1}")
+            raise UserError(
+                f"{where}: part {client}: images {part[0]} to {part[-1]}, expected 0 to "
+                f"{images - 1}"
+            )
         if (twice := part[1:][np.diff(part) == 0]).size:
             raise UserError(f"{where}: part {client}: image {twice[0]} twice")
     images_of_all = np.sort(np.concatenate(parts)) if disjoint else np.empty(0)
     if (twice := images_of_all[1:][np.diff(images_of_all) == 0]).size:
-        remedy = "If clients are to share images, the module of the partition must declare split_test"
+        remedy = (
+            "If clients are to share images, the module of the partition must declare split_test"
+        )
         raise UserError(f"{where}: image {twice[0]} is in two parts. {remedy}")
 
 
 def disjoint_test_parts(
-    params: Any, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+    params: Any,
+    parts: list[np.ndarray],
+    train: LabelledSubset,
+    test: LabelledSubset,
+    draw: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Split the test images of each class in proportion to the clients' training images of it, for disjoint training parts. The
-    parts are disjoint, and contain all test images of the classes that clients have."""
+    """Split the test images of each class in proportion to the clients' training images of it, for
+    disjoint training parts. The parts are disjoint, and contain all test images of the classes that
+    clients have."""
     counts = _counts(parts, train)
     chunks: list[list[np.ndarray]] = [[] for _ in parts]
     for label in range(train.classes):
         if counts[:, label].sum() == 0:
             continue
         images = draw.permutation(np.flatnonzero(test.labels == label))
-        ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(int)
+        ends = np.round(np.cumsum(counts[:, label]) / counts[:, label].sum() * len(images)).astype(
+            int
+        )
         for own, chunk in zip(chunks, np.split(images, ends[:-1]), strict=True):
             own.append(chunk)
     return [np.concatenate(own) for own in chunks]
 
 
 def sampled_test_parts(
-    params: Any, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+    params: Any,
+    parts: list[np.ndarray],
+    train: LabelledSubset,
+    test: LabelledSubset,
+    draw: np.random.Generator,
 ) -> list[np.ndarray]:
-    """Draw for each client an equal share of the test set in the class proportions of its training part.
+    """Draw for each client an equal share of the test set in the class proportions of its training
+    part.
 
-    Clients draw from the whole test set, for training parts that overlap. If it has too few images of a class, the proportions
-    stay and the part is smaller.
+    Clients draw from the whole test set, for training parts that overlap. If it has too few images
+    of a class, the proportions stay and the part is smaller.
     """
     members = [np.flatnonzero(test.labels == label) for label in range(train.classes)]
     available, size = np.array([len(images) for images in members]), len(test.labels) // len(parts)
-    wanted = [_round_counts(np.where(available > 0, counts, 0), available, size) for counts in _counts(parts, train)]
+    wanted = [
+        _round_counts(np.where(available > 0, counts, 0), available, size)
+        for counts in _counts(parts, train)
+    ]
     tests: list[np.ndarray] = []
     for row in wanted:
-        chosen = [draw.choice(images, count, replace=False) for images, count in zip(members, row, strict=True)]
+        chosen = [
+            draw.choice(images, count, replace=False)
+            for images, count in zip(members, row, strict=True)
+        ]
         tests.append(np.concatenate(chosen))
     return tests
 
@@ -274,8 +350,8 @@ def _counts(parts: list[np.ndarray], train: LabelledSubset) -> np.ndarray:
 
 
 def _round_counts(counts: np.ndarray, available: np.ndarray, size: int) -> np.ndarray:
-    """Return images of each class, (classes,), at most `size` in total and in the proportions of `counts`. What rounding down
-    leaves goes to the largest remainders."""
+    """Return images of each class, (classes,), at most `size` in total and in the proportions of
+    `counts`. What rounding down leaves goes to the largest remainders."""
     if (total := counts.sum()) == 0:
         return counts
     present = counts > 0
@@ -286,11 +362,15 @@ def _round_counts(counts: np.ndarray, available: np.ndarray, size: int) -> np.nd
 
 
 def to_arrays(partition: Partition) -> dict[str, np.ndarray]:
-    """Return a partition as arrays by name; parts as one array and, by NAME_ends, where each part ends in it."""
+    """Return a partition as arrays by name; parts as one array and, by NAME_ends, where each part
+    ends in it."""
     arrays: dict[str, np.ndarray] = {}
     for name, value in vars(partition).items():
         if isinstance(value, list):
-            arrays |= {name: np.concatenate(value), f"{name}_ends": np.cumsum([len(part) for part in value])}
+            arrays |= {
+                name: np.concatenate(value),
+                f"{name}_ends": np.cumsum([len(part) for part in value]),
+            }
         elif value is not None:
             arrays[name] = np.asarray(value)
     return arrays
@@ -309,5 +389,11 @@ def load(path: Path) -> Partition:
     with np.load(path, allow_pickle=False) as stored:
         for name in (field.name for field in fields(Partition) if field.name in stored):
             array, ends = stored[name], stored.get(f"{name}_ends")
-            values[name] = np.split(array, ends[:-1]) if ends is not None else array if array.ndim else array.item()
+            values[name] = (
+                np.split(array, ends[:-1])
+                if ends is not None
+                else array
+                if array.ndim
+                else array.item()
+            )
     return Partition(**values)

@@ -1,9 +1,11 @@
-"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior), then its images accordingly.
+"""Dirichlet by client (Hsu et al. 2019): client k draws class shares q_k ~ Dir(alpha * prior), then
+its images accordingly.
 
-`overlap: false` draws from the images that are left, each at most once. `overlap: true` draws each client's images from the
-whole set, as the FedCL authors' code does, so that clients share training and test images. `prior: unit` means alpha for each
-class, as in that code; `prior: classes` alpha times the class frequencies, as in Hsu et al. `alpha: uniform` is the limit of
-large alpha: every client draws in the proportions of the prior.
+`overlap: false` draws from the images that are left, each at most once. `overlap: true` draws each
+client's images from the whole set, as the FedCL authors' code does, so that clients share training
+and test images. `prior: unit` means alpha for each class, as in that code; `prior: classes` alpha
+times the class frequencies, as in Hsu et al. `alpha: uniform` is the limit of large alpha: every
+client draws in the proportions of the prior.
 """
 
 from typing import Annotated, Any, Literal
@@ -22,7 +24,9 @@ def _alpha(value: Any) -> Any:
     try:
         return value if value == UNIFORM else TypeAdapter(Positive).validate_python(value)
     except ValidationError:
-        raise ValueError(f"expected a number above 0 and at most {LARGEST[float]:g}, or '{UNIFORM}'") from None
+        raise ValueError(
+            f"expected a number above 0 and at most {LARGEST[float]:g}, or '{UNIFORM}'"
+        ) from None
 
 
 class Params(Clients):
@@ -55,17 +59,28 @@ def split_test(params: Params, *arguments) -> list[np.ndarray]:
     return (sampled_test_parts if params.overlap else disjoint_test_parts)(params, *arguments)
 
 
-def _draw_overlapping(shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator) -> np.ndarray:
+def _draw_overlapping(
+    shares: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
+) -> np.ndarray:
     wanted = np.minimum(np.floor(size * shares).astype(int), [len(images) for images in stock])
-    chosen = [draw.choice(images, count, replace=False) for images, count in zip(stock, wanted, strict=True) if count]
+    chosen = [
+        draw.choice(images, count, replace=False)
+        for images, count in zip(stock, wanted, strict=True)
+        if count
+    ]
     return np.concatenate(chosen) if chosen else np.empty(0, dtype=np.int64)
 
 
 def draw_remaining(
-    shares: np.ndarray, concentration: np.ndarray, size: int, stock: list[list[int]], draw: np.random.Generator
+    shares: np.ndarray,
+    concentration: np.ndarray,
+    size: int,
+    stock: list[list[int]],
+    draw: np.random.Generator,
 ) -> np.ndarray:
-    """Draw `size` images from those that are left in `stock`, and remove them. The share of a class without images goes to the
-    others. If all of the client's classes are used up, new shares are drawn over the classes that are left."""
+    """Draw `size` images from those that are left in `stock`, and remove them. The share of a class
+    without images goes to the others. If all of the client's classes are used up, new shares are
+    drawn over the classes that are left."""
     chosen: list[int] = []
     while len(chosen) < size:
         left = np.array([len(images) for images in stock])

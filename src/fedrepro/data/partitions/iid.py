@@ -1,5 +1,6 @@
-"""IID: a random equal split of the training set (McMahan et al. 2017). With `tests: random` the test set is split in the same
-way, else each client's test part has the class proportions of its training part."""
+"""IID: a random equal split of the training set (McMahan et al. 2017). With `tests: random` the
+test set is split in the same way, else each client's test part has the class proportions of its
+training part."""
 
 from typing import Literal
 
@@ -18,7 +19,11 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+    params: Params,
+    parts: list[np.ndarray],
+    train: LabelledSubset,
+    test: LabelledSubset,
+    draw: np.random.Generator,
 ) -> list[np.ndarray]:
     if params.tests == "random":
         return np.array_split(draw.permutation(len(test.labels)), params.clients)

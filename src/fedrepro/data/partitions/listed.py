@@ -1,9 +1,11 @@
-"""Clients from a .csv file with the columns client, image and, optionally, part: a line for each image that a client has.
+"""Clients from a .csv file with the columns client, image and, optionally, part: a line for each
+image that a client has.
 
-Clients count from 0, images from 0 in the order of the data set's files. The part is `train` or `test`; without test images in
-the file, every client's test part has the class proportions of its training part. Images that the run does not use, by
-`train_images` or `test_images`, and those that are held out or that the server took, are left out. In place of a file, `images`
-may list each client's training images.
+Clients count from 0, images from 0 in the order of the data set's files. The part is `train` or
+`test`; without test images in the file, every client's test part has the class proportions of its
+training part. Images that the run does not use, by `train_images` or `test_images`, and those that
+are held out or that the server took, are left out. In place of a file, `images` may list each
+client's training images.
 """
 
 import csv
@@ -57,17 +59,20 @@ class Params(Frozen):
 
 
 def check_extent(params: Params, train: int, test: int) -> None:
-    """Raise UserError for images that the data set does not have, and for another number of clients than the file's."""
+    """Raise UserError for images that the data set does not have, and for another number of clients
+    than the file's."""
     source = params.file.path if params.file else "partition listed"
     for part, count in zip(PARTS, (train, test), strict=True):
         for row in _listed(params.file, params.images)[part]:
             if row.image >= count:
                 raise UserError(
-                    f"{source}: {'line' if params.file else 'client'} {row.line}: image {row.image}: the data set has {count} "
-                    f"{part} images, 0 to {count - 1}"
+                    f"{source}: {'line' if params.file else 'client'} {row.line}: image "
+                    f"{row.image}: the data set has {count} {part} images, 0 to {count - 1}"
                 )
     if (clients := _count(vars(params))) != params.clients:
-        raise UserError(f"partition listed: clients: {source} lists {clients} (got {params.clients})")
+        raise UserError(
+            f"partition listed: clients: {source} lists {clients} (got {params.clients})"
+        )
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
@@ -75,7 +80,11 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+    params: Params,
+    parts: list[np.ndarray],
+    train: LabelledSubset,
+    test: LabelledSubset,
+    draw: np.random.Generator,
 ) -> list[np.ndarray]:
     if _listed(params.file, params.images)["test"]:
         return _parts(params, "test", test)
@@ -95,28 +104,46 @@ def _parts(params: Params, part: str, images: LabelledSubset) -> list[np.ndarray
 def _listed(file: Any, images: tuple[tuple[int, ...], ...] | None) -> dict[str, list[Row]]:
     if file:
         return _rows(file.path, file.sha256)
-    return {"train": [Row(client, client, image) for client, own in enumerate(images or ()) for image in own], "test": []}
+    return {
+        "train": [
+            Row(client, client, image) for client, own in enumerate(images or ()) for image in own
+        ],
+        "test": [],
+    }
 
 
 @functools.lru_cache(maxsize=8)
 def _rows(path: str, digest: str) -> dict[str, list[Row]]:
-    """Return the rows of each part. Raises UserError, with the line, for what is no row, for an image that occurs twice and for
-    a client without training images."""
+    """Return the rows of each part. Raises UserError, with the line, for what is no row, for an
+    image that occurs twice and for a client without training images."""
     rows: dict[str, list[Row]] = {part: [] for part in PARTS}
     first: dict[tuple[str, int], int] = {}
     if len(content := read_input(path, digest)) > MAX_BYTES:
-        raise UserError(f"{path}: {len(content)} bytes, of which at most {MAX_BYTES} are read. Write a line for each image")
+        raise UserError(
+            f"{path}: {len(content)} bytes, of which at most {MAX_BYTES} are read. Write a line "
+            f"for each image"
+        )
     with reading(path):
         table = csv.reader(content.decode("utf-8-sig").splitlines())
         if (header := next(table, [])) not in (["client", "image"], ["client", "image", "part"]):
-            raise UserError(f"{path}: line 1: expected client,image or client,image,part (got {','.join(header)[:60]})")
+            raise UserError(
+                f"{path}: line 1: expected client,image or client,image,part (got "
+                f"{','.join(header)[:60]})"
+            )
         for cells in filter(None, table):
-            client, image, part = [*cells, "train"][:3] if len(cells) == len(header) else ("", "", "")
+            client, image, part = (
+                [*cells, "train"][:3] if len(cells) == len(header) else ("", "", "")
+            )
             if not (client.isdecimal() and image.isdecimal() and part in PARTS):
                 form = f"two whole numbers from 0{', train or test' * (len(header) > 2)}"
-                raise UserError(f"{path}: line {table.line_num}: expected {form} (got {','.join(cells)[:60]})")
+                raise UserError(
+                    f"{path}: line {table.line_num}: expected {form} (got {','.join(cells)[:60]})"
+                )
             if (before := first.setdefault((part, int(image)), table.line_num)) != table.line_num:
-                raise UserError(f"{path}: line {table.line_num}: {part} image {int(image)} is on line {before} too")
+                raise UserError(
+                    f"{path}: line {table.line_num}: {part} image {int(image)} is on line "
+                    f"{before} too"
+                )
             rows[part].append(Row(table.line_num, int(client), int(image)))
     if not rows["train"]:
         raise UserError(f"{path}: no train images")
@@ -124,5 +151,7 @@ def _rows(path: str, digest: str) -> dict[str, list[Row]]:
     without = [place for place, client in enumerate(clients) if place != client][:1]
     without += [row.client for row in rows["test"] if row.client > clients[-1]][:1]
     if without:
-        raise UserError(f"{path}: client {without[0]} has no train images. Number clients from 0, without gaps")
+        raise UserError(
+            f"{path}: client {without[0]} has no train images. Number clients from 0, without gaps"
+        )
     return rows

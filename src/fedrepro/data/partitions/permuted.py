@@ -1,5 +1,5 @@
-"""Permuted pixels (permuted MNIST): an IID split, and a fixed random pixel order for each client. With `whole: true` every
-client has all training and test images, in its own pixel order."""
+"""Permuted pixels (permuted MNIST): an IID split, and a fixed random pixel order for each client.
+With `whole: true` every client has all training and test images, in its own pixel order."""
 
 import numpy as np
 
@@ -17,9 +17,17 @@ def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> l
 
 
 def split_test(
-    params: Params, parts: list[np.ndarray], train: LabelledSubset, test: LabelledSubset, draw: np.random.Generator
+    params: Params,
+    parts: list[np.ndarray],
+    train: LabelledSubset,
+    test: LabelledSubset,
+    draw: np.random.Generator,
 ) -> list[np.ndarray]:
-    return _all_images(params, test) if params.whole else iid.split_test(params, parts, train, test, draw)
+    return (
+        _all_images(params, test)
+        if params.whole
+        else iid.split_test(params, parts, train, test, draw)
+    )
 
 
 def _all_images(params: Params, images: LabelledSubset) -> list[np.ndarray]:

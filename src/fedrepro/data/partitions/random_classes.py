@@ -1,11 +1,14 @@
-"""Random class proportions (Chen et al. 2020, code, medical sets, "randomly assign different proportions").
+"""Random class proportions (Chen et al. 2020, code, medical sets, "randomly assign different
+proportions").
 
-A client fills its total class by class, in the order of the data: of each class but the last it takes a random number, from
-none to all images that it still needs, and the rest of the last class. If a class is used up, the first ones that are left
-replace it. So later clients get what earlier ones left, and many have a single class.
+A client fills its total class by class, in the order of the data: of each class but the last it
+takes a random number, from none to all images that it still needs, and the rest of the last class.
+If a class is used up, the first ones that are left replace it. So later clients get what earlier
+ones left, and many have a single class.
 
 totals  balanced: equal totals, as in the code.
-        unbalanced: totals in the proportions of a uniform draw from the simplex, at least one image.
+        unbalanced: totals in the proportions of a uniform draw from the simplex, at least one
+        image.
 """
 
 from typing import Literal
@@ -21,13 +24,18 @@ class Params(Clients):
 
 
 def split(params: Params, train: LabelledSubset, draw: np.random.Generator) -> list[np.ndarray]:
-    stock = [draw.permutation(np.flatnonzero(train.labels == label)) for label in range(train.classes)]
+    stock = [
+        draw.permutation(np.flatnonzero(train.labels == label)) for label in range(train.classes)
+    ]
     left = np.array([len(images) for images in stock])
     parts: list[np.ndarray] = []
     for total in _totals(params, left.sum(), draw):
         taken = _fill(total, left, draw)
         starts = [len(images) for images in stock] - left
-        chunks = [images[start : start + count] for images, start, count in zip(stock, starts, taken, strict=True)]
+        chunks = [
+            images[start : start + count]
+            for images, start, count in zip(stock, starts, taken, strict=True)
+        ]
         parts.append(np.concatenate(chunks))
         left = left - taken
     return parts

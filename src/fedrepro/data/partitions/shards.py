@@ -1,4 +1,5 @@
-"""Label-sorted shards (McMahan et al. 2017): images sorted by label, cut into equal pieces, `shards` random ones per client."""
+"""Label-sorted shards (McMahan et al. 2017): images sorted by label, cut into equal pieces,
+`shards` random ones per client."""
 
 import numpy as np
 
@@ -16,7 +17,8 @@ def check(params: Params, images: int, classes: int) -> None:
     total = params.clients * params.shards
     if total > images:
         raise UserError(
-            f"partition shards: {params.clients} clients x {params.shards} shards need {total} images, got {images}"
+            f"partition shards: {params.clients} clients x {params.shards} shards need {total} "
+            f"images, got {images}"
         )
 
 

@@ -1,4 +1,5 @@
-"""A paper as its page and `report.tex` show it: figures and tables, each with its claims, files and commands."""
+"""A paper as its page and `report.tex` show it: figures and tables, each with its claims, files and
+commands."""
 
 import re
 from collections import Counter
@@ -20,11 +21,20 @@ from fedrepro.report.statistics import grouped
 from fedrepro.report.tables._grid import Grid
 from fedrepro.report.tables.base import Table
 from fedrepro.report.verdicts.rules import Status
-from fedrepro.report.verdicts.summary import PAPER, US, Record, claimed_by, format_counts, read_verdicts, tally
+from fedrepro.report.verdicts.summary import (
+    PAPER,
+    US,
+    Record,
+    claimed_by,
+    format_counts,
+    read_verdicts,
+    tally,
+)
 from fedrepro.runs.reasons import UNFINISHED, MissingKind
 
 PIXELS_PER_POINT = 200 / 72  # at which type of 8 pt is easy to read on a screen
-BROAD = 1000  # pixels; pictures over both columns of an article have a width of 1300, over one column 634
+# pixels; pictures over both columns of an article have a width of 1300, over one column 634
+BROAD = 1000
 TITLES = {".svg": "SVG", ".csv": "CSV"}  # of the files that are committed
 NUMBERED = r"(fig|table)(\d+[a-z]?)"  # the first word of the key of a figure or table of the paper
 Tallies = list[tuple[str, str, dict[str, int]]]  # name, address or origin, verdicts
@@ -32,8 +42,9 @@ Tallies = list[tuple[str, str, dict[str, int]]]  # name, address or origin, verd
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure or table on a page, with the tested claims that stand beside it. A figure has a `picture` unless a drawing says
-    nothing; a table has a `grid` and its `panels`, name -> experiment."""
+    """A figure or table on a page, with the tested claims that stand beside it. A figure has a
+    `picture` unless a drawing says nothing; a table has a `grid` and its `panels`, name ->
+    experiment."""
 
     key: str
     label: str
@@ -56,7 +67,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class PaperContent:
-    """A paper, read from its artifacts in `folder`. `hours`: experiment -> core hours of its runs that are not finished."""
+    """A paper, read from its artifacts in `folder`. `hours`: experiment -> core hours of its runs
+    that are not finished."""
 
     key: str
     spec: Paper
@@ -105,8 +117,9 @@ class PaperContent:
 
     @cached_property
     def gaps(self) -> list[tuple[str, int, str, str, str]]:
-        """What is not tested at this scale, in the order of the figures and tables: label, number of claims, core hours of the
-        missing runs, the target that trains them (empty: none are missing that this scale has), why."""
+        """What is not tested at this scale, in the order of the figures and tables: label, number
+        of claims, core hours of the missing runs, the target that trains them (empty: none are
+        missing that this scale has), why."""
         keys = dict.fromkeys(self._places.values())
         return [gap for gap in map(self._gap, keys) if gap[1] or gap[3]]
 
@@ -125,8 +138,8 @@ class PaperContent:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        """Figure or table -> the one in whose place the page has it: a combined figure holds its panels, unless one alone has
-        results, which then stands for the combined figure."""
+        """Figure or table -> the one in whose place the page has it: a combined figure holds its
+        panels, unless one alone has results, which then stands for the combined figure."""
         places = {key: key for key in (*self.spec.figures, *self.spec.tables)}
         for key, figure in self.spec.figures.items():
             if isinstance(figure, Composite):
@@ -139,7 +152,10 @@ class PaperContent:
         results, name = [self.results[name] for name in names], display_name(self.spec, key)
         title = item.title.removeprefix(f"{name}: ")  # the page shows it after the label
         claims = [record for record in self._claims_at(key) if record.tested]
-        shown: dict[str, Any] = {"text": item.description(self.evidence), "finding": self._finding(claims)}
+        shown: dict[str, Any] = {
+            "text": item.description(self.evidence),
+            "finding": self._finding(claims),
+        }
         if isinstance(item, Table):
             panels = {self.evidence.panel(ref).name: ref.experiment for ref in item.panels}
             shown |= {"grid": item.build(self.evidence).folded(), "panels": panels}
@@ -161,38 +177,68 @@ class PaperContent:
         untested = [record for record in self._claims_at(key) if not record.tested]
         results = [self.results[name] for name in self._experiments(key)]
         missing = [result.missing_reason for result in results if result.missing_reason]
-        partly = [f"{', '.join(result.unfinished_series)}: {UNFINISHED}" for result in results if result.unfinished_series]
+        partly = [
+            f"{', '.join(result.unfinished_series)}: {UNFINISHED}"
+            for result in results
+            if result.unfinished_series
+        ]
         reasons = [*map(str, missing), *partly, *(record.why for record in untested)]
-        trainable = partly or any(reason.kind == MissingKind.NOT_FINISHED for reason in missing)  # else settings leave it out
+        # else settings leave it out
+        trainable = partly or any(reason.kind == MissingKind.NOT_FINISHED for reason in missing)
         hours = sum(self.hours.get(name, 0) for name in self._experiments(key))
         target, why = f"{self.key}_{key}" if trainable else "", "; ".join(dict.fromkeys(reasons))
-        return display_name(self.spec, key), len(untested), format_hours(hours) if hours else "", target, why
+        return (
+            display_name(self.spec, key),
+            len(untested),
+            format_hours(hours) if hours else "",
+            target,
+            why,
+        )
 
     def _experiments(self, key: str) -> list[str]:
         return self.spec[key].experiments(self.spec.figures)
 
     def _finding(self, claims: Sequence[Record]) -> str:
-        """Return a sentence on the claim that says most, a headline, one on the paper's method or a decided one before others:
-        e.g. "FedMAX ends 6.16 ± 3.75 points above FedAvg (n = 5): open, leans for". Add the verdicts on all, if there are
-        more."""
+        """Return a sentence on the claim that says most, a headline, one on the paper's method or a
+        decided one before others: e.g. "FedMAX ends 6.16 ± 3.75 points above FedAvg (n = 5): open,
+        leans for". Add the verdicts on all, if there are more."""
         if not claims:
             return ""
-        asked = {record.key: self.spec.claims[record.key].quantity.series in self.spec.proposed for record in claims}
-        ranks = {one.key: (one.headline, asked[one.key], one.decided, one.lean, one.mean is not None) for one in claims}
+        asked = {
+            record.key: self.spec.claims[record.key].quantity.series in self.spec.proposed
+            for record in claims
+        }
+        ranks = {
+            one.key: (one.headline, asked[one.key], one.decided, one.lean, one.mean is not None)
+            for one in claims
+        }
         one = min(claims, key=lambda record: [not good for good in ranks[record.key]])
         claim = self.spec.claims[one.key]
         quantity = claim.scales.get(self.scale, claim.quantity)
         series, *others = quantity.labels
         seeds = one.ours[len(one.interval) :] if one.ours.startswith(one.interval) else ""
-        if isinstance(quantity, Difference) and len(others) == 1 and one.mean is not None and not quantity.than:
+        if (
+            isinstance(quantity, Difference)
+            and len(others) == 1
+            and one.mean is not None
+            and not quantity.than
+        ):
             end, span = quantity.round or 0, quantity.smooth
-            when = "" if quantity.last else f" at round {end}" if span == 1 else f" over rounds {end - span + 1} to {end}"
+            when = (
+                ""
+                if quantity.last
+                else f" at round {end}"
+                if span == 1
+                else f" over rounds {end - span + 1} to {end}"
+            )
             when += f", over {one.panels} panels" if one.panels > 1 else ""
             verb, side = "ends" if quantity.last else "lies", "below" if one.mean < 0 else "above"
             text = f"{series} {verb} {one.interval.lstrip('+-')} {side} {others[0]}{when}{seeds}"
         else:
             text = f"{one.claim}: here {one.interval.rpartition('; ')[2]}{seeds}"
-        rest = f". All {len(claims)} claims: {format_counts(tally(claims))}" if len(claims) > 1 else ""
+        rest = (
+            f". All {len(claims)} claims: {format_counts(tally(claims))}" if len(claims) > 1 else ""
+        )
         panel = display_name(self.spec, one.artifact)
         where = "" if panel == display_name(self.spec, self._places[one.artifact]) else f"{panel}: "
         return f"{where}{text}: {one.words}{rest}."
@@ -202,14 +248,19 @@ class PaperContent:
 
     @property
     def parts(self) -> list[tuple[str, str, list[Entry]]]:
-        """Address, title and entries of each part of the page. What neither has a number of the paper's and stands for no other
-        one, nor tests a claim of the paper, is in an appendix: variants and our own questions."""
+        """Address, title and entries of each part of the page. What neither has a number of the
+        paper's and stands for no other one, nor tests a claim of the paper, is in an appendix:
+        variants and our own questions."""
         keys = {entry.key for entry in self.entries}
         ours = [entry for entry in self.entries if not is_main(entry, keys)]
-        if len(ours) == len(keys):  # where there is no paper, the first figure and table and those with our questions stay
+        # where there is no paper, the first figure and table and those with our questions stay
+        if len(ours) == len(keys):
             ours = [entry for entry in [*self.figures[1:], *self.tables[1:]] if not entry.claims]
         parts = [("the-figures", "Figures", self.figures), ("the-tables", "Tables", self.tables)]
-        shown = [(address, title, [entry for entry in entries if entry not in ours]) for address, title, entries in parts]
+        shown = [
+            (address, title, [entry for entry in entries if entry not in ours])
+            for address, title, entries in parts
+        ]
         shown.append(("the-appendix", "Appendix: variants, and what is not in the paper", ours))
         return [part for part in shown if part[2]]
 
@@ -227,28 +278,43 @@ class PaperContent:
 
     @property
     def tested(self) -> list[Record]:
-        """The claims that were tested, those over most panels first, else in the order of the paper's file."""
-        return sorted((record for record in self.records if record.tested), key=lambda record: -record.panels)
+        """The claims that were tested, those over most panels first, else in the order of the
+        paper's file."""
+        return sorted(
+            (record for record in self.records if record.tested), key=lambda record: -record.panels
+        )
 
     @property
     def contradicted(self) -> list[Record]:
         """The paper's claims that our runs contradict, without the main ones."""
-        return [one for one in self.tested if one.verdict == Status.CONTRADICTED and one.by == PAPER and not one.headline]
+        return [
+            one
+            for one in self.tested
+            if one.verdict == Status.CONTRADICTED and one.by == PAPER and not one.headline
+        ]
 
     @property
     def tallies_by_origin(self) -> Tallies:
-        """Name, origin and verdicts of the tested claims of the paper and of our own questions, if there are any."""
+        """Name, origin and verdicts of the tested claims of the paper and of our own questions, if
+        there are any."""
         names = {PAPER: self.spec.title, US: "Asked by us"}
-        return [(name, by, tally(found)) for by, name in names.items() if (found := claimed_by(self.tested, by))]
+        return [
+            (name, by, tally(found))
+            for by, name in names.items()
+            if (found := claimed_by(self.tested, by))
+        ]
 
     def details(self, record: Record) -> dict[str, Any]:
-        """Return what a page shows of a claim in addition to its record: what is measured, the experiments behind a value over
-        several, and what was run at a scale that compares directions only."""
+        """Return what a page shows of a claim in addition to its record: what is measured, the
+        experiments behind a value over several, and what was run at a scale that compares
+        directions only."""
         claim, results = self.spec.claims[record.key], self.results.get(record.experiment)
         quantity = claim.scales.get(self.scale, claim.quantity)
         measure = MEASURES[claim.ref.resolved(self.spec.experiments).measure]
         names = [claim.experiment, *getattr(quantity, "also", ())]
-        made = [name for name in names if name in self.results and not self.results[name].missing_reason]
+        made = [
+            name for name in names if name in self.results and not self.results[name].missing_reason
+        ]
         shown = [(name, self.experiment_name(name)) for name in made] if len(names) > 1 else []
         judged = results and results.compare == "direction" and record.tested
         ran = "; ".join(dict.fromkeys(map(self.evidence.size, names))) if judged else ""
@@ -259,25 +325,45 @@ class PaperContent:
     def experiment_name(self, experiment: str) -> str:
         return self.evidence.as_run(experiment, display_name(self.spec, experiment))
 
-    def provenance(self, experiment: str) -> tuple[dict[str, str], list[tuple[dict[str, list], dict[str, str]]]]:
-        """Return what all runs of an experiment share, by column, and the rows of its table: series -> runs, other columns."""
+    def provenance(
+        self, experiment: str
+    ) -> tuple[dict[str, str], list[tuple[dict[str, list], dict[str, str]]]]:
+        """Return what all runs of an experiment share, by column, and the rows of its table: series
+        -> runs, other columns."""
         results = self.results[experiment]
-        told = [(label, run, _origin(run)) for label in results.labels for run in results.runs(label)]
-        differing = [name for name in told[0][2] if len({origin[name] for _, _, origin in told}) > 1]
-        rows = grouped((tuple(origin[name] for name in differing), (label, run)) for label, run, origin in told)
+        told = [
+            (label, run, _origin(run)) for label in results.labels for run in results.runs(label)
+        ]
+        differing = [
+            name for name in told[0][2] if len({origin[name] for _, _, origin in told}) > 1
+        ]
+        rows = grouped(
+            (tuple(origin[name] for name in differing), (label, run)) for label, run, origin in told
+        )
         shared = {name: value for name, value in told[0][2].items() if name not in differing}
-        return shared, [(grouped(runs), dict(zip(differing, cells, strict=True))) for cells, runs in rows.items()]
+        return shared, [
+            (grouped(runs), dict(zip(differing, cells, strict=True)))
+            for cells, runs in rows.items()
+        ]
 
     @cached_property
     def settings(self) -> dict[str, Settings]:
         """The settings of each experiment that was run."""
-        return {name: collect_settings(results) for name, results in self.results.items() if not results.missing_reason}
+        return {
+            name: collect_settings(results)
+            for name, results in self.results.items()
+            if not results.missing_reason
+        }
 
     @cached_property
     def common_settings(self) -> dict[str, str]:
         """The settings that all these experiments share."""
         every = [own.shared.items() for own in self.settings.values()]
-        return {key: value for key, value in every[0] if all((key, value) in own for own in every)} if len(every) > 1 else {}
+        return (
+            {key: value for key, value in every[0] if all((key, value) in own for own in every)}
+            if len(every) > 1
+            else {}
+        )
 
     @property
     def command(self) -> str:
@@ -306,15 +392,17 @@ def _origin(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_main(entry: Entry, keys: Collection[str]) -> bool:
-    """Return whether an entry tests a claim of the paper, or shows a numbered figure or table and is no variant of another: its
-    key does not continue that of the other after an underscore, as `fig4d_leads` does that of `fig4d`. `keys`: of all."""
+    """Return whether an entry tests a claim of the paper, or shows a numbered figure or table and
+    is no variant of another: its key does not continue that of the other after an underscore, as
+    `fig4d_leads` does that of `fig4d`. `keys`: of all."""
     parts = entry.key.split("_")
     is_variant = any("_".join(parts[:length]) in keys for length in range(1, len(parts)))
     return bool(claimed_by(entry.claims, PAPER)) or (is_numbered(entry.key) and not is_variant)
 
 
 def core_hours(results: Iterable[Results]) -> str:
-    """Return the core hours that all runs of some experiments took, e.g. "11"; empty if they were not timed."""
+    """Return the core hours that all runs of some experiments took, e.g. "11"; empty if they were
+    not timed."""
     runs = {run["run"]: run for result in results for run in result.runs()}
     hours = sum(run.get("core_seconds", 0) for run in runs.values()) / 3600
     return format_hours(hours) if hours else ""
@@ -326,7 +414,8 @@ def format_hours(hours: float) -> str:
 
 
 def display_name(spec: Paper, key: str) -> str:
-    """Return the name of a figure, table or experiment: as `experiments` in artifacts.yaml names it, else see `label`."""
+    """Return the name of a figure, table or experiment: as `experiments` in artifacts.yaml names
+    it, else see `label`."""
     shown = spec.experiments.get(key)
     if shown and shown.name:
         return shown.name
@@ -339,7 +428,8 @@ def is_numbered(key: str) -> bool:
 
 
 def label(key: str, name: str | None = None) -> str:
-    """Return a label such as "Fig. 4, rounds" for the key `fig4_rounds`; `name` replaces the part after the number."""
+    """Return a label such as "Fig. 4, rounds" for the key `fig4_rounds`; `name` replaces the part
+    after the number."""
     head, _, rest = key.partition("_")
     numbered = re.fullmatch(NUMBERED, head)
     if not numbered:
@@ -363,7 +453,8 @@ def file_links(spec: Paper, key: str) -> list[tuple[str, str]]:
 
 
 def image_attributes(folder: Path, key: str, text: str) -> dict[str, Any]:
-    """Return a figure's address, alternative text and size in pixels, at which type is easy to read."""
+    """Return a figure's address, alternative text and size in pixels, at which type is easy to
+    read."""
     name = f"figures/{key}.svg"
     with (folder / name).open(encoding="utf-8") as file:
         sizes = re.findall(r'(?:width|height)="([\d.]+)pt"', file.read(500))[:2]

@@ -1,6 +1,7 @@
 """The interactive charts of a paper's page: which figures have one, and their data.
 
-Data and specification are a script, `curves.js` next to the page, since a page that is opened as a file may load no other data.
+Data and specification are a script, `curves.js` next to the page, since a page that is opened as a
+file may load no other data.
 """
 
 import json
@@ -21,8 +22,9 @@ FILE = "curves.js"
 
 @dataclass(frozen=True)
 class Chart:
-    """The curves of an experiment in one measure, series -> seed -> curve, and the `settings` with which the chart opens.
-    Values times `factor` have the `unit`. `reported`: series -> key of the paper's curve."""
+    """The curves of an experiment in one measure, series -> seed -> curve, and the `settings` with
+    which the chart opens. Values times `factor` have the `unit`. `reported`: series -> key of the
+    paper's curve."""
 
     settings: dict[str, Any]
     name: str
@@ -35,7 +37,8 @@ class Chart:
 
 
 def find_charts(content: PaperContent) -> dict[str, list[Chart]]:
-    """Return figure -> the charts that explore it, one for each panel of curves over rounds with results."""
+    """Return figure -> the charts that explore it, one for each panel of curves over rounds with
+    results."""
     found = {entry.key: list(_charts(content, entry.key)) for entry in content.figures}
     return {key: charts for key, charts in found.items() if charts}
 
@@ -54,23 +57,33 @@ def _charts(content: PaperContent, key: str) -> Iterator[Chart]:
 
 
 def _learning_curves(content: PaperContent, key: str, figure: kinds.Curves) -> Chart:
-    """Return a figure's chart. Figures of one experiment share their curves unless they differ in the measure."""
+    """Return a figure's chart. Figures of one experiment share their curves unless they differ in
+    the measure."""
     view, own = content.evidence.panel(figure), content.evidence.experiments.get(figure.experiment)
     measure, results = view.measure, view.results
     shared = own and own.measure == view.display.measure
     name = figure.experiment if shared else f"{figure.experiment}:{view.display.measure}"
     settings = {"name": display_name(content.spec, key), "curves": name, "over": figure.over}
     settings |= {"minus": figure.baseline or "", "smooth": results.at_scale(figure.smooth, 1)}
-    title = display_name(content.spec, figure.experiment), measure.label or measure.title, measure_unit_name(measure)
+    title = (
+        display_name(content.spec, figure.experiment),
+        measure.label or measure.title,
+        measure_unit_name(measure),
+    )
     by_series = {label: view.curves(label) for label in results.labels}
-    return Chart(settings, *title, results, by_series, display_factor(measure), view.display.reported)
+    return Chart(
+        settings, *title, results, by_series, display_factor(measure), view.display.reported
+    )
 
 
 def _study_curves(content: PaperContent, key: str, figure: kinds.Lines) -> Iterator[Chart]:
     """Yield a chart for each experiment whose study has results."""
     measure, _, unit = figure.label.rstrip(")").rpartition(" (")
     for experiment, title in figure.names.items():
-        results, name = content.evidence.study(experiment, figure.of), f"{experiment}-{figure.of}:{figure.y}"
+        results, name = (
+            content.evidence.study(experiment, figure.of),
+            f"{experiment}-{figure.of}:{figure.y}",
+        )
         if not results.missing_reason:
             own = title if len(figure.names) > 1 else display_name(content.spec, key)
             settings = {"name": own, "curves": name, "over": "rounds", "minus": "", "smooth": 1}
@@ -88,8 +101,12 @@ def _round_means(figure: kinds.Lines, results: Results, label: str) -> Mapping[i
 def write(content: PaperContent, charts: Mapping[str, list[Chart]], folder: Path) -> None:
     """Write `curves.js` into the paper's `folder`. A series without finished runs is left out."""
     shown = {chart.settings["curves"]: chart for own in charts.values() for chart in own}
-    reported = {curve: chart.factor for chart in shown.values() for curve in chart.reported.values()}
-    most = max((len(seeds) for chart in shown.values() for seeds in chart.by_series.values()), default=1)
+    reported = {
+        curve: chart.factor for chart in shown.values() for curve in chart.reported.values()
+    }
+    most = max(
+        (len(seeds) for chart in shown.values() for seeds in chart.by_series.values()), default=1
+    )
     values = {
         "specification": SPECIFICATION,
         "experiments": {
@@ -97,7 +114,11 @@ def write(content: PaperContent, charts: Mapping[str, list[Chart]], folder: Path
                 "name": chart.name,
                 "measure": chart.measure,
                 "unit": chart.unit,
-                "series": {label: _series(content, chart, label) for label, seeds in chart.by_series.items() if seeds},
+                "series": {
+                    label: _series(content, chart, label)
+                    for label, seeds in chart.by_series.items()
+                    if seeds
+                },
             }
             for key, chart in shown.items()
         },
@@ -114,7 +135,9 @@ def write(content: PaperContent, charts: Mapping[str, list[Chart]], folder: Path
     }
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
     name = json.dumps(f"{content.scale}/{content.key}")
-    (folder / FILE).write_text(f"(globalThis.fedrepro ??= {{}})[{name}] = {text};\n", encoding="utf-8")
+    (folder / FILE).write_text(
+        f"(globalThis.fedrepro ??= {{}})[{name}] = {text};\n", encoding="utf-8"
+    )
 
 
 def _series(content: PaperContent, chart: Chart, label: str) -> dict[str, Any]:
@@ -126,7 +149,9 @@ def _series(content: PaperContent, chart: Chart, label: str) -> dict[str, Any]:
         "epochs": chart.results.note["series"][label].get("config", {}).get("local_epochs"),
         "rounds": rounds,
         "seeds": {
-            seed: [_short(chart.factor * curve[round]) if round in curve else None for round in rounds]
+            seed: [
+                _short(chart.factor * curve[round]) if round in curve else None for round in rounds
+            ]
             for seed, curve in seeds.items()
         },
     }

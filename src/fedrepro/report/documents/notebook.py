@@ -1,4 +1,5 @@
-"""Jupyter notebooks for figures: the runs and curves behind a figure, and the figure, as a start for own analyses."""
+"""Jupyter notebooks for figures: the runs and curves behind a figure, and the figure, as a start
+for own analyses."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,16 +39,23 @@ results.plot(paper, figure, scale)"""
 
 
 def write(target: str, params: Params, path: Path | None = None) -> Path:
-    """Write the notebook of a figure, not executed, to `path` or below the scale's reports, and return its path. Raise
-    UserError if there is no such figure, or if the file exists: the user may have changed it."""
+    """Write the notebook of a figure, not executed, to `path` or below the scale's reports, and
+    return its path. Raise UserError if there is no such figure, or if the file exists: the user may
+    have changed it."""
     specs = spec.read_papers(params)
-    figures = {name: (paper, key) for name, (paper, key) in spec.targets(specs).items() if key in specs[paper].figures}
+    figures = {
+        name: (paper, key)
+        for name, (paper, key) in spec.targets(specs).items()
+        if key in specs[paper].figures
+    }
     if target not in figures:
         raise unknown_name("figure", target, figures, "; `fedrepro list` shows all")
     paper, figure = figures[target]
     path = path or notebook_path(params.scale, paper, figure)
     if path.exists():
-        raise UserError(f"{path}: already exists and was left unchanged; choose another file with --out")
+        raise UserError(
+            f"{path}: already exists and was left unchanged; choose another file with --out"
+        )
     _save(compose(specs[paper], paper, figure, params.scale), path)
     return path
 
@@ -58,10 +66,17 @@ def notebook_path(scale: str, paper: str, figure: str) -> Path:
 
 
 def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbformat.NotebookNode:
-    """Return the notebook of a figure: the runs and curves of all seeds behind it, then the figure as the pipeline draws it."""
+    """Return the notebook of a figure: the runs and curves of all seeds behind it, then the figure
+    as the pipeline draws it."""
     shown = specification.figures[figure]
-    text = f"# {figure}: {shown.title}\n\n{specification.title}, scale {scale}. What is loaded: `help(results)`."
-    cells = [new_markdown_cell(text), new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}")]
+    text = (
+        f"# {figure}: {shown.title}\n\n{specification.title}, scale {scale}. What is loaded: "
+        f"`help(results)`."
+    )
+    cells = [
+        new_markdown_cell(text),
+        new_code_cell(f"paper, figure, scale = {paper!r}, {figure!r}, {scale!r}"),
+    ]
     for name in shown.sources(specification.figures):
         cells += [new_markdown_cell(f"## {name}"), new_code_cell(LOADED.format(name=name))]
         if split_results_name(name)[1]:  # the table of a study has other columns
@@ -74,7 +89,9 @@ def compose(specification: Paper, paper: str, figure: str, scale: str) -> nbform
         cell["id"] = f"cell-{number}"  # nbformat draws a random one
     digest = {"fedrepro": {"cells": _cells_digest(cells)}}  # for `has_user_changes`
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | digest)
+    return new_notebook(
+        cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}} | digest
+    )
 
 
 def has_user_changes(path: Path) -> bool:
@@ -84,7 +101,9 @@ def has_user_changes(path: Path) -> bool:
     try:
         notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a notebook. Delete it and run again.") from error
+        raise UserError(
+            f"{path}: cannot be read as a notebook. Delete it and run again."
+        ) from error
     return notebook.metadata.get("fedrepro", {}).get("cells") != _cells_digest(notebook.cells)
 
 
@@ -93,16 +112,19 @@ def _cells_digest(cells: list) -> str:
 
 
 def execute(notebooks: Mapping[Path, nbformat.NotebookNode]) -> None:
-    """Run the cells of notebooks in their folder, and save each at its path, unless the user has changed it meanwhile.
+    """Run the cells of notebooks in their folder, and save each at its path, unless the user has
+    changed it meanwhile.
 
-    One kernel, emptied before each, runs all, since importing the libraries takes longer than drawing. Raise CellExecutionError
-    if a cell fails.
+    One kernel, emptied before each, runs all, since importing the libraries takes longer than
+    drawing. Raise CellExecutionError if a cell fails.
     """
     folder = next(iter(notebooks)).parent
     folder.mkdir(parents=True, exist_ok=True)
     quiet = {"extra_arguments": ["--log-level=ERROR"], "record_timing": False}
     where = {"metadata": {"path": str(folder)}}
-    client = NotebookClient(new_notebook(), timeout=300, kernel_name="python3", resources=where, **quiet)
+    client = NotebookClient(
+        new_notebook(), timeout=300, kernel_name="python3", resources=where, **quiet
+    )
     with client.setup_kernel():
         for out, notebook in notebooks.items():
             client.nb = new_notebook(cells=[new_code_cell("get_ipython().reset()")])

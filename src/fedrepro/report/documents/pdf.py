@@ -10,7 +10,10 @@ from fedrepro.core.errors import UserError
 
 PROGRAM = "pdflatex"
 RARE = "siunitx.sty"  # small installations lack it, and those from before May 2021 have version 2
-HELP = "Install texlive-latex-base, texlive-latex-recommended and texlive-science, or similar packages."
+HELP = (
+    "Install texlive-latex-base, texlive-latex-recommended and texlive-science, or similar "
+    "packages."
+)
 
 
 def is_available() -> bool:
@@ -38,9 +41,17 @@ def typeset(source: Path) -> None:
     command = [program, "-interaction=nonstopmode", "-halt-on-error", source.name]
     settings = os.environ | {"SOURCE_DATE_EPOCH": "0"}  # else the bytes depend on the date
     for _ in range(2):  # the second pass resolves the references
-        run = subprocess.run(command, cwd=source.parent, capture_output=True, timeout=300, env=settings)
+        run = subprocess.run(
+            command, cwd=source.parent, capture_output=True, timeout=300, env=settings
+        )
         if run.returncode:
-            errors = [line for line in run.stdout.decode(errors="replace").splitlines() if line.startswith("!")]
-            raise UserError(f"{source}: {PROGRAM} failed: {' '.join(errors)}; see {source.with_suffix('.log')}")
+            errors = [
+                line
+                for line in run.stdout.decode(errors="replace").splitlines()
+                if line.startswith("!")
+            ]
+            raise UserError(
+                f"{source}: {PROGRAM} failed: {' '.join(errors)}; see {source.with_suffix('.log')}"
+            )
     for suffix in (".aux", ".log", ".out"):
         source.with_suffix(suffix).unlink(missing_ok=True)

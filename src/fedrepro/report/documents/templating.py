@@ -16,7 +16,9 @@ BRACKETS = {
 }
 
 
-def environment(autoescape: bool = False, options: Mapping[str, Any] | None = None) -> jinja2.Environment:
+def environment(
+    autoescape: bool = False, options: Mapping[str, Any] | None = None
+) -> jinja2.Environment:
     """Return an environment for the folder `templates`, in which an undefined name is an error."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("fedrepro.report"),

@@ -1,10 +1,11 @@
 """The specification with which Vega-Lite draws the curves of a results page, as plain data.
 
-A datum is a curve. Its `source` is 0 for a seed of a series of ours, 1 for a digitised curve of the paper, and 2 for a seed of
-a series of the experiment that it is compared with. templates/explore.js adds the data and sets the parameters from the page's
-controls: `smooth`, `spread`, `hidden` (names in the legend), `minus` (a series), `log_rounds`, `log_values`; and from the data:
-`complement` (show what is missing to 100 %), `digits`, `quantiles` (of Student's t, by the number of seeds), `lowest` and
-`highest` (of possible values).
+A datum is a curve. Its `source` is 0 for a seed of a series of ours, 1 for a digitised curve of the
+paper, and 2 for a seed of a series of the experiment that it is compared with. templates/explore.js
+adds the data and sets the parameters from the page's controls: `smooth`, `spread`, `hidden` (names
+in the legend), `minus` (a series), `log_rounds`, `log_values`; and from the data: `complement`
+(show what is missing to 100 %), `digits`, `quantiles` (of Student's t, by the number of seeds),
+`lowest` and `highest` (of possible values).
 """
 
 from typing import Any
@@ -26,18 +27,28 @@ X = {
     "axis": {"format": "d", "tickMinStep": 1},
 }
 
-# Each seed's curve minus the same seed's curve of the series `minus`, then means over the last `smooth` measured rounds, as in
-# report/figures/curves.py. No transform overwrites a field that one before it reads: a changed parameter would apply it twice.
+# Each seed's curve minus the same seed's curve of the series `minus`, then means over the last
+# `smooth` measured rounds, as in report/figures/curves.py. No transform overwrites a field that one
+# before it reads: a changed parameter would apply it twice.
 CURVES: list[dict[str, Any]] = [
     {"flatten": ["round", "value"]},
     {"calculate": "complement ? 100 - datum.value : datum.value", "as": "shown"},
-    {"filter": "isValid(datum.value) && (datum.round > 0 || (smooth == 1 && !log_rounds)) && (datum.shown > 0 || !log_values)"},
+    {
+        "filter": "isValid(datum.value) && (datum.round > 0 || (smooth == 1 && !log_rounds)) && "
+        "(datum.shown > 0 || !log_values)"
+    },
     {"calculate": "datum.series === minus ? datum.shown : null", "as": "own"},
-    {"joinaggregate": [{"op": "max", "field": "own", "as": "base"}], "groupby": ["source", "seed", "round"]},
+    {
+        "joinaggregate": [{"op": "max", "field": "own", "as": "base"}],
+        "groupby": ["source", "seed", "round"],
+    },
     {"filter": "minus === '' || (datum.series !== minus && isValid(datum.base))"},
     {"calculate": "minus === '' ? datum.shown : datum.shown - datum.base", "as": "difference"},
     {
-        "window": [{"op": "mean", "field": "difference", "as": "smoothed"}, {"op": "count", "as": "width"}],
+        "window": [
+            {"op": "mean", "field": "difference", "as": "smoothed"},
+            {"op": "count", "as": "width"},
+        ],
         "frame": {"signal": "[1 - smooth, 0]"},
         "sort": [{"field": "round"}],
         "groupby": ["source", "label", "seed"],
@@ -47,15 +58,21 @@ CURVES: list[dict[str, Any]] = [
 MEANS: list[dict[str, Any]] = [
     {
         "aggregate": [
-            {"op": op, "field": "smoothed", "as": name} for op, name in (("mean", "mean"), ("stdev", "s"), ("count", "n"))
+            {"op": op, "field": "smoothed", "as": name}
+            for op, name in (("mean", "mean"), ("stdev", "s"), ("count", "n"))
         ],
         "groupby": [*GROUP, "round"],
     },
     {"calculate": "datum.n > 1 ? quantiles[datum.n] * datum.s / sqrt(datum.n) : 0", "as": "half"},
-    {"calculate": "log_values && datum.half >= datum.mean ? null : max(datum.mean - datum.half, lowest)", "as": "low"},
+    {
+        "calculate": "log_values && datum.half >= datum.mean ? null : max(datum.mean - "
+        "datum.half, lowest)",
+        "as": "low",
+    },
     {"calculate": "min(datum.mean + datum.half, highest)", "as": "high"},
     {
-        "calculate": "format(datum.mean, digits) + (datum.n > 1 ? ' ± ' + format(datum.half, digits) : '')",
+        "calculate": "format(datum.mean, digits) + (datum.n > 1 ? ' ± ' + format(datum.half, "
+        "digits) : '')",
         "as": "text",
     },
 ]
@@ -76,7 +93,11 @@ MEAN: dict[str, Any] = {
 SEEDS: dict[str, Any] = {
     "transform": [{"filter": "spread === 'seeds' && datum.source !== 1"}],
     "mark": {"type": "line", "strokeWidth": 0.6, "opacity": 0.6},
-    "encoding": LINE | {"y": {"field": "smoothed", "type": "quantitative"}, "detail": [{"field": "label"}, {"field": "seed"}]},
+    "encoding": LINE
+    | {
+        "y": {"field": "smoothed", "type": "quantitative"},
+        "detail": [{"field": "label"}, {"field": "seed"}],
+    },
 }
 # the values of all lines in the nearest round, with a vertical line there
 VALUES: dict[str, Any] = {
@@ -84,13 +105,27 @@ VALUES: dict[str, Any] = {
     "params": [
         {
             "name": "nearest",
-            "select": {"type": "point", "fields": ["round"], "nearest": True, "on": "pointermove", "clear": "pointerout"},
+            "select": {
+                "type": "point",
+                "fields": ["round"],
+                "nearest": True,
+                "on": "pointermove",
+                "clear": "pointerout",
+            },
         }
     ],
     "mark": {"type": "rule", "tooltip": {"content": "data"}},
-    "encoding": {"opacity": {"condition": {"param": "nearest", "empty": False, "value": 0.5}, "value": 0}},
+    "encoding": {
+        "opacity": {"condition": {"param": "nearest", "empty": False, "value": 0.5}, "value": 0}
+    },
 }
-AXIS = {"domain": False, "tickSize": 3, "labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
+AXIS = {
+    "domain": False,
+    "tickSize": 3,
+    "labelFontSize": 11,
+    "titleFontSize": 12,
+    "titleFontWeight": "normal",
+}
 TITLE = {"anchor": "start", "fontWeight": "normal", "fontSize": 12}
 SPECIFICATION: dict[str, Any] = {
     "params": [
@@ -112,7 +147,14 @@ SPECIFICATION: dict[str, Any] = {
         {
             "height": 320,
             "transform": [{"filter": {"param": "rounds"}}],
-            "encoding": {"x": X, "y": {"type": "quantitative", "title": None, "scale": {"zero": False, "nice": False}}},
+            "encoding": {
+                "x": X,
+                "y": {
+                    "type": "quantitative",
+                    "title": None,
+                    "scale": {"zero": False, "nice": False},
+                },
+            },
             "layer": [SEEDS, {"transform": MEANS, "layer": [BAND, MEAN, VALUES]}],
         },
         {
@@ -120,7 +162,16 @@ SPECIFICATION: dict[str, Any] = {
             "transform": MEANS,
             "params": [{"name": "rounds", "select": {"type": "interval", "encodings": ["x"]}}],
             "mark": {"type": "line", "strokeWidth": 1},
-            "encoding": LINE | {"x": X, "y": {"field": "mean", "type": "quantitative", "scale": {"zero": False}, "axis": None}},
+            "encoding": LINE
+            | {
+                "x": X,
+                "y": {
+                    "field": "mean",
+                    "type": "quantitative",
+                    "scale": {"zero": False},
+                    "axis": None,
+                },
+            },
         },
     ],
     "spacing": 8,

@@ -1,4 +1,5 @@
-"""Kinds of figures: drawings on matplotlib axes, with the numbers and the caption that belong to them."""
+"""Kinds of figures: drawings on matplotlib axes, with the numbers and the caption that belong to
+them."""
 
 from fedrepro.report.figures.bars import Bars, Sweep
 from fedrepro.report.figures.base import Figure

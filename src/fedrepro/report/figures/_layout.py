@@ -1,4 +1,5 @@
-"""Layout of figures at their printed size: axes for a grid of panels, titles, legend, and the files."""
+"""Layout of figures at their printed size: axes for a grid of panels, titles, legend, and the
+files."""
 
 import io
 import math
@@ -30,13 +31,24 @@ LEGEND_LINE = 0.15  # inches; the first two lines of a legend are part of a figu
 
 
 def set_print_style() -> None:
-    """Set matplotlib's options for print: 8 pt text, and fonts embedded as outlines that LaTeX accepts."""
+    """Set matplotlib's options for print: 8 pt text, and fonts embedded as outlines that LaTeX
+    accepts."""
     matplotlib.rcdefaults()  # a user's matplotlibrc would change sizes, colours and bytes
     text: dict[str, Any] = dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), 8)
     text |= dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 7)
-    lengths = {"axes.linewidth": 0.6, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "xtick.major.size": 2.5}
+    lengths = {
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "xtick.major.size": 2.5,
+    }
     lengths |= {"ytick.major.size": 2.5, "xtick.major.pad": 2, "ytick.major.pad": 2}
-    lengths |= {"axes.spines.top": False, "axes.spines.right": False, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6}
+    lengths |= {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "lines.solid_capstyle": "round",
+        "hatch.linewidth": 0.6,
+    }
     # the font that comes with matplotlib: another installed font would change widths and bytes
     files = {"pdf.fonttype": 42, "savefig.dpi": 200, "font.family": "DejaVu Sans"}
     files |= {"svg.hashsalt": "fedrepro", "svg.fonttype": "none"}
@@ -65,7 +77,9 @@ def compose(figure: Figure, evidence: PaperData) -> MatplotlibFigure:
     if not all(panel.missing_reason for panels in grid for panel in panels):
         if _has_ambiguous_styles(drawing):
             for panel_axes in (panel for panel in drawing.axes if panel.axison):
-                panel_axes.legend(fontsize=6, loc="lower right", handlelength=1.8, framealpha=0.8, edgecolor="0.9")
+                panel_axes.legend(
+                    fontsize=6, loc="lower right", handlelength=1.8, framealpha=0.8, edgecolor="0.9"
+                )
         else:
             add_legend(drawing, 1 if columns == 1 else 2)
         _add_scale(drawing, figure, evidence)
@@ -89,7 +103,8 @@ def _draw_panel(axes: Axes, panel: FigurePanel, columns: int) -> None:
 
 
 def _add_scale(drawing: MatplotlibFigure, figure: Figure, evidence: PaperData) -> None:
-    """Write below the panels the scale's name and what was run, unless it is the paper's own scale."""
+    """Write below the panels the scale's name and what was run, unless it is the paper's own
+    scale."""
     if figure.first_results(evidence).compare != "full":
         text = evidence.scale_sentence(figure.sources(evidence.figures)).rstrip(".")
         lines = textwrap.fill(text, round(LETTERS * drawing.get_figwidth()))
@@ -108,7 +123,9 @@ def share_labels(axes: np.ndarray) -> None:
     for row in axes:
         first, *others = [panel for panel in row if panel.axison] or row
         _share_scale([first, *others])
-        same_axis = row[0].axison and all(_vertical_axis(panel) == _vertical_axis(first) for panel in others)
+        same_axis = row[0].axison and all(
+            _vertical_axis(panel) == _vertical_axis(first) for panel in others
+        )
         for panel in others:
             if panel.get_ylabel() == first.get_ylabel():
                 panel.set_ylabel("")
@@ -131,11 +148,16 @@ def _share_scale(axes: Sequence[Axes]) -> None:
 
 
 def _vertical_axis(axes: Axes) -> tuple:
-    return axes.get_ylabel(), axes.get_ylim(), [label.get_text() for label in axes.get_yticklabels()]
+    return (
+        axes.get_ylabel(),
+        axes.get_ylim(),
+        [label.get_text() for label in axes.get_yticklabels()],
+    )
 
 
 def _has_ambiguous_styles(drawing: MatplotlibFigure) -> bool:
-    """Return whether a colour means one line in a panel and another one elsewhere, so that one legend could not be read."""
+    """Return whether a colour means one line in a panel and another one elsewhere, so that one
+    legend could not be read."""
     names: dict[Any, set[frozenset[str]]] = {}
     for panel in drawing.axes:
         own: dict[Any, set[str]] = {}
@@ -148,9 +170,11 @@ def _has_ambiguous_styles(drawing: MatplotlibFigure) -> bool:
 
 
 def add_legend(drawing: MatplotlibFigure, width: int) -> None:
-    """Add a legend above the panels, on a page of `width` columns, with each name once and the paper's last.
+    """Add a legend above the panels, on a page of `width` columns, with each name once and the
+    paper's last.
 
-    A series that is unfinished in one panel but drawn in another is named once; the caption says in which panel it is missing.
+    A series that is unfinished in one panel but drawn in another is named once; the caption says in
+    which panel it is missing.
     """
     handles: dict[str, Any] = {}
     for panel in drawing.axes:
@@ -159,12 +183,19 @@ def add_legend(drawing: MatplotlibFigure, width: int) -> None:
         handles |= {label: handle for label, handle in by_label.items() if label not in handles}
     if not handles:
         return
-    finished_names = {name: handle.get_gid() for name, handle in handles.items() if isinstance(handle, Artist)}
+    finished_names = {
+        name: handle.get_gid() for name, handle in handles.items() if isinstance(handle, Artist)
+    }
     names = [name for name in handles if finished_names.get(name) not in handles]
     names.sort(key=(PAPER_LABEL, TARGET_LABEL).__contains__)
     long_name, columns_if_long, columns_if_short = (12, 2, 3) if width == 1 else (24, 3, 6)
     max_columns = columns_if_long if max(map(len, names)) > long_name else columns_if_short
-    options: dict[str, Any] = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.2, "loc": "outside upper center"}
+    options: dict[str, Any] = {
+        "frameon": False,
+        "handlelength": 2.2,
+        "columnspacing": 1.2,
+        "loc": "outside upper center",
+    }
     while True:
         rows = math.ceil(len(names) / max_columns)
         columns = math.ceil(len(names) / rows)
@@ -184,7 +215,8 @@ def write_reason(axes: Axes, reason: str) -> None:
 
 
 def disable_math(drawing: MatplotlibFigure | Legend) -> None:
-    """Draw dollar signs in names as they are, not as mathematics, except in powers of ten on a logarithmic axis."""
+    """Draw dollar signs in names as they are, not as mathematics, except in powers of ten on a
+    logarithmic axis."""
     powers: set[int] = set()
     for panel in drawing.findobj(Axes):
         for axis in (panel.xaxis, panel.yaxis):
@@ -196,15 +228,22 @@ def disable_math(drawing: MatplotlibFigure | Legend) -> None:
 
 
 def svg(drawing: MatplotlibFigure, transparent: bool = False) -> str:
-    """Return a drawing as SVG whose text is text, in another sans-serif font where the one of the layout is missing."""
+    """Return a drawing as SVG whose text is text, in another sans-serif font where the one of the
+    layout is missing."""
     file = io.StringIO()
-    drawing.savefig(file, format="svg", transparent=transparent, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    drawing.savefig(
+        file,
+        format="svg",
+        transparent=transparent,
+        metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    )
     text = file.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     return text[text.index("<svg") :]
 
 
 def save(drawing: MatplotlibFigure, path: Path) -> None:
-    """Write `<path>.svg`, `.pdf` and `.png`, without dates, so that the same numbers give the same bytes."""
+    """Write `<path>.svg`, `.pdf` and `.png`, without dates, so that the same numbers give the same
+    bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     engine = drawing.get_layout_engine()
     assert engine is not None  # `compose` asks for a layout

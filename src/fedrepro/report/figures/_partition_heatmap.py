@@ -22,8 +22,11 @@ from fedrepro.report.figures._layout import COLUMN_WIDTH, new_figure, set_print_
 MAX_NAMED = 12  # with more clients or classes, cells have no numbers and classes no names
 
 
-def provide_heatmaps(configs: Mapping[Path, PartitionConfig], prepared: Callable[[Choice], Path]) -> None:
-    """Store each partition at its path, with a heat map next to it, unless they exist and the heat map is of today's code.
+def provide_heatmaps(
+    configs: Mapping[Path, PartitionConfig], prepared: Callable[[Choice], Path]
+) -> None:
+    """Store each partition at its path, with a heat map next to it, unless they exist and the heat
+    map is of today's code.
 
     `prepared` returns the folder of a data set.
     """
@@ -41,13 +44,25 @@ def draw(config: PartitionConfig, data: DatasetLabels, stored: Partition, path: 
     counts = stored.counts(data.train.labels[train], data.train.classes)
     redrawn = "\ndrawn again every round, round 1 shown" if stored.redraw_seed is not None else ""
     set_print_style()
-    drawing = heatmap(counts, data.meta["class_names"], f"{data.meta['title']}: {_describe_partition(config)}{redrawn}")
+    drawing = heatmap(
+        counts,
+        data.meta["class_names"],
+        f"{data.meta['title']}: {_describe_partition(config)}{redrawn}",
+    )
     with atomic_write(path.with_suffix(".png")) as temporary:
-        drawing.savefig(temporary, format="png", metadata={"Software": None, _store.PNG_KEY: _store.heatmap_marker(path)})
+        drawing.savefig(
+            temporary,
+            format="png",
+            metadata={"Software": None, _store.PNG_KEY: _store.heatmap_marker(path)},
+        )
 
 
 def _describe_partition(config: PartitionConfig) -> str:
-    options = {key: value for key, value in config.partition.options.items() if not isinstance(value, bool | None)}
+    options = {
+        key: value
+        for key, value in config.partition.options.items()
+        if not isinstance(value, bool | None)
+    }
     text = ", ".join(f"{key} {_format_option(value)}" for key, value in options.items())
     return f"{config.partition.name}\n" + textwrap.fill(f"{text}, seed {config.seed}", 55)
 
@@ -67,10 +82,18 @@ def heatmap(counts: np.ndarray, classes: list[str], title: str) -> Figure:
     drawing = new_figure(COLUMN_WIDTH, min(6.0, 1.2 + 0.12 * max(clients, 8)))
     axes = drawing.subplots()
     sns.heatmap(
-        counts, cmap="magma_r", vmin=0, vmax=max(counts.max(), 1), ax=axes, cbar_kws={"label": "training images"},
-        annot=few and clients <= MAX_NAMED, fmt="d", annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},
-        xticklabels=classes if few else 10, yticklabels=max(1, clients // 10),
-    )  # fmt: skip
+        counts,
+        cmap="magma_r",
+        vmin=0,
+        vmax=max(counts.max(), 1),
+        ax=axes,
+        cbar_kws={"label": "training images"},
+        annot=few and clients <= MAX_NAMED,
+        fmt="d",
+        annot_kws={"fontsize": 6 if counts.max() < 10_000 else 5},
+        xticklabels=classes if few else 10,
+        yticklabels=max(1, clients // 10),
+    )
     slanted = few and max(map(len, classes)) > 2
     axes.tick_params(axis="x", rotation=45 * slanted)
     axes.tick_params(axis="y", rotation=0)

@@ -15,8 +15,8 @@ from fedrepro.runs.reasons import MissingReason
 
 
 class Composite(Figure):
-    """A figure of several others. `rows`: their keys. The title of a panel is the figure's `name`, if it has one, or its
-    title."""
+    """A figure of several others. `rows`: their keys. The title of a panel is the figure's `name`,
+    if it has one, or its title."""
 
     rows: tuple[tuple[str, ...], ...] = Field(min_length=1)
     has_csv: ClassVar = False  # its parts have one each
@@ -27,7 +27,11 @@ class Composite(Figure):
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
     def sources(self, figures: Mapping[str, Figure]) -> list[str]:
-        return list(dict.fromkeys(source for name in self.names for source in figures[name].sources(figures)))
+        return list(
+            dict.fromkeys(
+                source for name in self.names for source in figures[name].sources(figures)
+            )
+        )
 
     def check(self, checker: ReferenceChecker) -> None:
         single = [name for name, figure in checker.figures.items() if figure.kind != self.kind]
@@ -35,23 +39,41 @@ class Composite(Figure):
 
     def grid(self, evidence: PaperData) -> list[list[FigurePanel]]:
         """Return the rows of panels that have results; the caption names the others."""
-        grid = [[panel for name in row for panel in _titled_panels(evidence.figures[name], evidence)] for row in self.rows]
-        return [shown for row in grid if (shown := [panel for panel in row if not panel.missing_reason])]
+        grid = [
+            [panel for name in row for panel in _titled_panels(evidence.figures[name], evidence)]
+            for row in self.rows
+        ]
+        return [
+            shown for row in grid if (shown := [panel for panel in row if not panel.missing_reason])
+        ]
 
     def missing_reason(self, evidence: PaperData) -> MissingReason | None:
         reasons = [evidence.figures[name].missing_reason(evidence) for name in self.names]
         return None if None in reasons else reasons[0]
 
     def explanations(self, evidence: PaperData) -> list[str]:
-        """Return each sentence of the panels once, with the titles of its panels unless all share it."""
+        """Return each sentence of the panels once, with the titles of its panels unless all share
+        it."""
         heads = [_short_title(evidence.figures[name]).partition(": ")[0] for name in self.names]
-        titles = heads if len({*heads}) == len(heads) else [_short_title(evidence.figures[name]) for name in self.names]
+        titles = (
+            heads
+            if len({*heads}) == len(heads)
+            else [_short_title(evidence.figures[name]) for name in self.names]
+        )
         members = dict(zip(titles, (evidence.figures[name] for name in self.names), strict=True))
         missing = {title: figure.missing_reason(evidence) for title, figure in members.items()}
-        explained = {title: figure.explanations(evidence) for title, figure in members.items() if not missing[title]}
-        titles_by_sentence = grouped((text, title) for title, texts in explained.items() for text in dict.fromkeys(texts))
+        explained = {
+            title: figure.explanations(evidence)
+            for title, figure in members.items()
+            if not missing[title]
+        }
+        titles_by_sentence = grouped(
+            (text, title) for title, texts in explained.items() for text in dict.fromkeys(texts)
+        )
         text = [
-            sentence if len(titles) == len(explained) else f"{sentence.rstrip('.')} ({'; '.join(titles)})."
+            sentence
+            if len(titles) == len(explained)
+            else f"{sentence.rstrip('.')} ({'; '.join(titles)})."
             for sentence, titles in titles_by_sentence.items()
         ]
         return [*text, *not_shown_sentences(missing)]

@@ -6,20 +6,27 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field
 
 from fedrepro.config.types import Frozen
-from fedrepro.report.inputs.panel import ExperimentRef, ExperimentView, PaperData, split_results_name
+from fedrepro.report.inputs.panel import (
+    ExperimentRef,
+    ExperimentView,
+    PaperData,
+    split_results_name,
+)
 from fedrepro.report.inputs.references import ReferenceChecker
 from fedrepro.runs.reasons import MissingReason
 
 
 class Artifact(Frozen):
-    """A figure or table of a paper. `name`: its short name on the page, after its number in the paper."""
+    """A figure or table of a paper. `name`: its short name on the page, after its number in the
+    paper."""
 
     title: str
     kind: str
     name: str | None = None
 
     def sources(self, figures: Mapping[str, Any]) -> list[str]:
-        """Return the names of the gathered results behind it; `figures` holds the paper's figures by key."""
+        """Return the names of the gathered results behind it; `figures` holds the paper's figures
+        by key."""
         raise NotImplementedError
 
     def experiments(self, figures: Mapping[str, Any]) -> list[str]:
@@ -35,7 +42,8 @@ class Artifact(Frozen):
         raise NotImplementedError
 
     def why_missing(self, view: ExperimentView) -> MissingReason | None:
-        """Return why one of the `views` cannot be shown, None otherwise; reads no rows of results."""
+        """Return why one of the `views` cannot be shown, None otherwise; reads no rows of
+        results."""
         return view.missing_reason
 
     def available(self, evidence: PaperData) -> list[ExperimentView]:
@@ -51,14 +59,17 @@ def _experiment_by_name(value: Any) -> Any:
     return {"experiment": value} if isinstance(value, str) else value
 
 
-PanelRef = Annotated[ExperimentRef, BeforeValidator(_experiment_by_name, json_schema_input_type=str | ExperimentRef)]
+PanelRef = Annotated[
+    ExperimentRef, BeforeValidator(_experiment_by_name, json_schema_input_type=str | ExperimentRef)
+]
 
 
 class PanelsArtifact(Artifact):
     """A figure or table of some experiments, each by name or as `{experiment, measure, name}`."""
 
     panels: Annotated[tuple[PanelRef, ...], Field(min_length=1)]
-    series_settings: ClassVar[tuple[str, ...]] = ()  # the settings whose value is the label of a series
+    # the settings whose value is the label of a series
+    series_settings: ClassVar[tuple[str, ...]] = ()
 
     def sources(self, figures: Mapping[str, Any]) -> list[str]:
         return list(dict.fromkeys(ref.experiment for ref in self.panels))

@@ -20,7 +20,8 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True)
 class Results:
-    """The results that `runs.gather` wrote for one experiment or one study: metadata in `note`, metrics in `rows`."""
+    """The results that `runs.gather` wrote for one experiment or one study: metadata in `note`,
+    metrics in `rows`."""
 
     note: dict[str, Any]
     rows: list[dict[str, str]]
@@ -39,7 +40,8 @@ class Results:
     @overload
     def at_scale(self, by_scale: Mapping[str, Value], default: Default) -> Value | Default: ...
     def at_scale(self, by_scale: Mapping[str, Any], default: Any = None) -> Any:
-        """Return the value for the scale or for the nearest scale that it inherits from, otherwise the default."""
+        """Return the value for the scale or for the nearest scale that it inherits from, otherwise
+        the default."""
         return next((by_scale[scale] for scale in self.scales if scale in by_scale), default)
 
     @property
@@ -66,7 +68,9 @@ class Results:
 
     def series_missing_reason(self, labels: Sequence[str] = ()) -> MissingReason | None:
         """Return why none of the series has results; None if one has, or if no series is given."""
-        return self.missing_reason or (unfinished(labels) if labels and set(labels) <= set(self.unfinished_series) else None)
+        return self.missing_reason or (
+            unfinished(labels) if labels and set(labels) <= set(self.unfinished_series) else None
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -81,7 +85,8 @@ class Results:
         return [run for series in chosen.values() for run in series["runs"]]
 
     def curves(self, label: str, measure: str) -> dict[int, Curve]:
-        """Return seed -> (round, value) for the measured rounds of finished runs; numbers of a diverged run mean nothing."""
+        """Return seed -> (round, value) for the measured rounds of finished runs; numbers of a
+        diverged run mean nothing."""
         curves: dict[int, list] = defaultdict(list)
         for row in self.rows_without_diverged(label):
             if row.get(measure, "") != "":
@@ -95,7 +100,8 @@ class Results:
 
     @functools.cached_property
     def _by_series(self) -> dict[str, list[dict[str, str]]]:
-        """Return the rows by series; cached, since dozens of claims need them and there are thousands of rows."""
+        """Return the rows by series; cached, since dozens of claims need them and there are
+        thousands of rows."""
         by_series: dict[str, list[dict[str, str]]] = {}
         for row in self.rows:
             by_series.setdefault(row["series"], []).append(row)
@@ -103,12 +109,17 @@ class Results:
 
     def diverged_runs(self, label: str) -> list[str]:
         """Describe each diverged run of a series, such as "seed 1 diverged at round 7"."""
-        return [f"seed {run['seed']} {run['status']}" for run in self.runs(label) if run["status"] != "finished"]
+        return [
+            f"seed {run['seed']} {run['status']}"
+            for run in self.runs(label)
+            if run["status"] != "finished"
+        ]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Values of settings by path, such as `algorithm.beta`; `differing` holds by series those that are not shared by all."""
+    """Values of settings by path, such as `algorithm.beta`; `differing` holds by series those that
+    are not shared by all."""
 
     shared: dict[str, str]
     differing: dict[str, dict[str, str]]
@@ -123,19 +134,28 @@ def collect_settings(results: Results) -> Settings:
     values = {path: [config.get(path, "") for config in configs.values()] for path in paths}
     shared = {path: by_series[0] for path, by_series in values.items() if len(set(by_series)) == 1}
     differing = {
-        label: {path: config.get(path, "") for path in paths if path not in shared} for label, config in configs.items()
+        label: {path: config.get(path, "") for path in paths if path not in shared}
+        for label, config in configs.items()
     }
     return Settings(shared, differing)
 
 
-def changed_settings(paper: Mapping[str, Any], overlay: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return what a scale's overlay changes: setting, value in the paper (empty: the default), value at the scale."""
+def changed_settings(
+    paper: Mapping[str, Any], overlay: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """Return what a scale's overlay changes: setting, value in the paper (empty: the default),
+    value at the scale."""
     original, here = flatten_settings(paper), flatten_settings(overlay)
-    return [(path, original.get(path, ""), value) for path, value in here.items() if original.get(path) != value]
+    return [
+        (path, original.get(path, ""), value)
+        for path, value in here.items()
+        if original.get(path) != value
+    ]
 
 
 def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return each setting's value by its path; a choice's name is the value at the choice's own path, its options are below."""
+    """Return each setting's value by its path; a choice's name is the value at the choice's own
+    path, its options are below."""
     flat: dict[str, str] = {}
     for key, value in settings.items():
         path = f"{prefix}{key}".removesuffix(".name")

@@ -1,4 +1,5 @@
-"""Checks of the names in a paper's file, made before any training so that a misspelt name does not cost hours."""
+"""Checks of the names in a paper's file, made before any training so that a misspelt name does not
+cost hours."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,42 +43,60 @@ class ReferenceChecker:
     def check_experiment(self, name: str, series: Iterable[str | None] = ()) -> None:
         """Check that the experiment and its series exist."""
         self.check_names("experiment", [name], self.experiments)
-        self.check_names("series", [label for label in series if label], self.experiments[name].get("series", {}))
+        self.check_names(
+            "series", [label for label in series if label], self.experiments[name].get("series", {})
+        )
 
     def series(self, experiment: str) -> dict[str, dict[str, Any]]:
-        """Return each series as in experiments.yaml; an algorithm's name alone becomes `{"name": ...}`."""
+        """Return each series as in experiments.yaml; an algorithm's name alone becomes `{"name":
+        ...}`."""
         series = self.experiments[experiment].get("series", {})
-        return {label: choice if isinstance(choice, dict) else {"name": choice} for label, choice in series.items()}
+        return {
+            label: choice if isinstance(choice, dict) else {"name": choice}
+            for label, choice in series.items()
+        }
 
-    def check_positive_setting(self, experiment: str, setting: str, exempt: Collection[str] = ()) -> None:
-        """Check that a setting, such as `algorithm.beta`, is a number above 0 in every series that sets it, and set in at least
-        one. Series in `exempt` are not checked."""
+    def check_positive_setting(
+        self, experiment: str, setting: str, exempt: Collection[str] = ()
+    ) -> None:
+        """Check that a setting, such as `algorithm.beta`, is a number above 0 in every series that
+        sets it, and set in at least one. Series in `exempt` are not checked."""
         shared, values = self.experiments[experiment], {}
         for label, choice in self.series(experiment).items():
-            value = setting_at(merge(shared, choice.get("overrides", {})) | {"algorithm": choice}, setting)
+            value = setting_at(
+                merge(shared, choice.get("overrides", {})) | {"algorithm": choice}, setting
+            )
             if label not in exempt and value is not None:
                 values[label] = value
         where = f"'{setting}' of experiment '{experiment}'"
         if not values:
             self.fail(f"{where}: no series states it")
-        if wrong := [f"{label}: {one}" for label, one in values.items() if not isinstance(one, int | float) or one <= 0]:
+        if wrong := [
+            f"{label}: {one}"
+            for label, one in values.items()
+            if not isinstance(one, int | float) or one <= 0
+        ]:
             self.fail(f"{where}: {', '.join(wrong)}: a logarithmic axis has numbers above 0 only")
 
     def check_study(self, experiment: str, study: str, series: Iterable[str | None] = ()) -> None:
         """Check that the experiment has the study and the series."""
         self.check_experiment(experiment, series)
-        if self.experiments[experiment].get("studies", {}).get(study) is None:  # {}: with its defaults
+        # {}: with its defaults
+        if self.experiments[experiment].get("studies", {}).get(study) is None:
             self.fail(f"experiment '{experiment}' has no {study}")
 
     def check_ref(self, ref: ExperimentRef, series: Iterable[str | None] = ()) -> DisplayOptions:
-        """Check that the experiment has the measure, and that scales, series and curves exist; return the display options."""
+        """Check that the experiment has the measure, and that scales, series and curves exist;
+        return the display options."""
         self.check_experiment(ref.experiment, series)
         display = ref.resolved(self.display_options)
         measured = self.experiments[ref.experiment].get("measures", USUAL)
         self.check_names(f"measure of experiment '{ref.experiment}'", [display.measure], measured)
         self.at("target").check_names("scale", display.target, self.scales)
         self.at("target").check_values(display.measure, display.target.values())
-        self.at("reported").check_names("series", display.reported, self.experiments[ref.experiment].get("series", {}))
+        self.at("reported").check_names(
+            "series", display.reported, self.experiments[ref.experiment].get("series", {})
+        )
         self.at("reported").check_names("curve", display.reported.values(), self.curves)
         return display
 

@@ -1,4 +1,5 @@
-"""Quantities: numbers per seed from one or two series of an experiment, which claims are compared with and bars show."""
+"""Quantities: numbers per seed from one or two series of an experiment, which claims are compared
+with and bars show."""
 
 from typing import Any
 
@@ -36,7 +37,8 @@ KINDS: dict[str, type[Quantity]] = {
 
 
 def parse_quantity(values: Any, where: str) -> Quantity:
-    """Return the quantity that the settings `values` describe; `where` opens the message of a UserError."""
+    """Return the quantity that the settings `values` describe; `where` opens the message of a
+    UserError."""
     if isinstance(values, Quantity):
         return values
     kind = values.get("kind") if isinstance(values, dict) else None

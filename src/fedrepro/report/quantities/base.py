@@ -17,16 +17,19 @@ from fedrepro.report.statistics import Estimate
 
 @dataclass(frozen=True)
 class Expected:
-    """What a reported word such as "higher" means: the sign that all contrasts of the quantity must have."""
+    """What a reported word such as "higher" means: the sign that all contrasts of the quantity must
+    have."""
 
     sign: int = 1
     is_lead: bool = False  # whether a lead below `minimum_lead` counts as none
 
 
 class Quantity(Frozen):
-    """A number per seed, computed from one series of an experiment or from several, whose runs are paired by seed.
+    """A number per seed, computed from one series of an experiment or from several, whose runs are
+    paired by seed.
 
-    A kind says what it reads of each run (`found`) and which number follows from the paired runs (`number`).
+    A kind says what it reads of each run (`found`) and which number follows from the paired runs
+    (`number`).
     """
 
     kind: str
@@ -42,7 +45,8 @@ class Quantity(Frozen):
         raise NotImplementedError
 
     def description(self, measure: Measure) -> str:
-        """Return a sentence for the caption that completes the axis label; empty if the label suffices."""
+        """Return a sentence for the caption that completes the axis label; empty if the label
+        suffices."""
         return ""
 
     def found(self, view: ExperimentView, label: str) -> Mapping[int, Any]:
@@ -54,8 +58,8 @@ class Quantity(Frozen):
         raise NotImplementedError
 
     def number(self, view: ExperimentView, *found: Any) -> float | Reason:
-        """Return the value of one seed, or the reason why it has none. `found`: that of each of the `labels` in this
-        experiment, then in each other one."""
+        """Return the value of one seed, or the reason why it has none. `found`: that of each of the
+        `labels` in this experiment, then in each other one."""
         raise NotImplementedError
 
     @property
@@ -65,23 +69,27 @@ class Quantity(Frozen):
 
     @property
     def labels(self) -> list[str]:
-        """The labels of the series that it is computed from: its series, then its baseline if it has one."""
+        """The labels of the series that it is computed from: its series, then its baseline if it
+        has one."""
         return [self.series, *filter(None, [getattr(self, "baseline", None)])]
 
     @property
     def study_name(self) -> str | None:
-        """The study whose results it reads, `study` of its kind; None: the results of the experiment itself."""
+        """The study whose results it reads, `study` of its kind; None: the results of the
+        experiment itself."""
         return getattr(self, "study", None)
 
     @property
     def other_experiments(self) -> list[str]:
-        """The experiments that it needs in addition to the claim's: by default `than`, if it has one."""
+        """The experiments that it needs in addition to the claim's: by default `than`, if it has
+        one."""
         than = getattr(self, "than", None)
         return [than] if isinstance(than, str) else []
 
     @property
     def unshown_experiments(self) -> list[str]:
-        """The `other_experiments` that only decide whether the quantity can be computed, and are not part of its value."""
+        """The `other_experiments` that only decide whether the quantity can be computed, and are
+        not part of its value."""
         return []
 
     @property
@@ -112,16 +120,25 @@ class Quantity(Frozen):
 
     def views(self, view: ExperimentView) -> list[ExperimentView]:
         """Return the experiments that the value is computed from, the claim's first."""
-        return [view, *(view.sibling(name) for name in self.other_experiments if name not in self.unshown_experiments)]
+        return [
+            view,
+            *(
+                view.sibling(name)
+                for name in self.other_experiments
+                if name not in self.unshown_experiments
+            ),
+        ]
 
     def by_seed(self, view: ExperimentView) -> dict[int, float | Reason]:
         """Return seed -> the value, or the reason why it has none."""
         found = [self.found(each, label) for each in self.views(view) for label in self.labels]
-        return {seed: self.number(view, *(runs[seed] for runs in found)) for seed in common_seeds(found)}
+        return {
+            seed: self.number(view, *(runs[seed] for runs in found)) for seed in common_seeds(found)
+        }
 
     def samples(self, view: ExperimentView) -> dict[str, dict[int, float]]:
-        """Return panel -> seed -> value, if `diverged`, `missing` and `missed_target` return no reasons. All panels have the
-        same seeds. A panel is named after its experiment."""
+        """Return panel -> seed -> value, if `diverged`, `missing` and `missed_target` return no
+        reasons. All panels have the same seeds. A panel is named after its experiment."""
         return {view.key: cast(dict[int, float], self.by_seed(view))}
 
     def values(self, view: ExperimentView) -> list[float]:
@@ -138,16 +155,21 @@ class Quantity(Frozen):
         ]
 
     def missing(self, view: ExperimentView) -> list[Reason]:
-        """Return a reason for each thing that the results lack: a measure, a round, a seed of one of two series."""
+        """Return a reason for each thing that the results lack: a measure, a round, a seed of one
+        of two series."""
         views = self.views(view)
         reasons = [reason for each in views for reason in self.missing_in(each)]
-        return reasons or unpaired_seeds({f"{self.series} in {each.key}": self.found(each, self.series) for each in views})
+        return reasons or unpaired_seeds(
+            {f"{self.series} in {each.key}": self.found(each, self.series) for each in views}
+        )
 
     def missing_in(self, view: ExperimentView) -> list[Reason]:
         """Return a reason for each thing that the results of one experiment lack."""
         found = {label: self.found(view, label) for label in self.labels}
         if unmeasured := [label for label, runs in found.items() if not runs]:
-            return [make_reason(ReasonKind.UNMEASURED, what=self.found_name(view), series=unmeasured)]
+            return [
+                make_reason(ReasonKind.UNMEASURED, what=self.found_name(view), series=unmeasured)
+            ]
         return unpaired_seeds(found)
 
     def missed_target(self, view: ExperimentView) -> list[Reason]:
@@ -177,24 +199,29 @@ class Quantity(Frozen):
         return [self.estimate(view)]
 
     def minimum_lead(self, view: ExperimentView) -> float:
-        """Return the smallest lead that counts, for a quantity of which a claim may report a lead."""
+        """Return the smallest lead that counts, for a quantity of which a claim may report a
+        lead."""
         raise NotImplementedError
 
     def rounds_needed(self, reported: float | str, tolerance: float) -> int:
-        """Return how many rounds a run must have to test a claim with this reported value and tolerance."""
+        """Return how many rounds a run must have to test a claim with this reported value and
+        tolerance."""
         return 0
 
     def target_margins(self, view: ExperimentView, label: str) -> list[float]:
-        """Return per seed how much the best value of a series exceeds the target; a run reaches it if that is at least 0."""
+        """Return per seed how much the best value of a series exceeds the target; a run reaches it
+        if that is at least 0."""
         return []
 
     def arrivals_text(self, view: ExperimentView, label: str) -> str:
-        """Return how many seeds of a series reach the target, e.g. "1 of 3 seeds (round 8)"; empty without a target."""
+        """Return how many seeds of a series reach the target, e.g. "1 of 3 seeds (round 8)"; empty
+        without a target."""
         return ""
 
 
 class CountedQuantity(Quantity):
-    """A number of rounds or epochs; with a `baseline` the share of the baseline's number that the series saves."""
+    """A number of rounds or epochs; with a `baseline` the share of the baseline's number that the
+    series saves."""
 
     baseline: str | None = None
 
@@ -208,6 +235,11 @@ class CountedQuantity(Quantity):
 
 
 def unpaired_seeds(found: Mapping[str, Collection[int]]) -> list[Reason]:
-    """Return a reason for each seed that one series lacks and another has. `found`: series -> its seeds."""
+    """Return a reason for each seed that one series lacks and another has. `found`: series -> its
+    seeds."""
     pairs = [(seed, label) for seed in sorted(set().union(*found.values())) for label in found]
-    return [make_reason(ReasonKind.UNPAIRED, seed=seed, series=label) for seed, label in pairs if seed not in found[label]]
+    return [
+        make_reason(ReasonKind.UNPAIRED, seed=seed, series=label)
+        for seed, label in pairs
+        if seed not in found[label]
+    ]

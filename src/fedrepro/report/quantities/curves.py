@@ -26,7 +26,8 @@ from fedrepro.report.quantities.base import CountedQuantity, Expected, Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
 from fedrepro.report.statistics import EPSILON, Curve, Estimate, at_round, estimate, mean, mean_last
 
-MINIMUM_LEAD = 0.04  # log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
+# log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
+MINIMUM_LEAD = 0.04
 MINIMUM_LOSS_LEAD = 0.001  # nats; the same for a loss
 
 
@@ -50,8 +51,8 @@ class CurveQuantity(Quantity):
 
 
 class Value(CurveQuantity):
-    """The value of a series in the measure of the experiment, e.g. an accuracy: the mean of the `last` rounds, or the value at
-    a `round`, averaged over the `smooth` rounds that end there."""
+    """The value of a series in the measure of the experiment, e.g. an accuracy: the mean of the
+    `last` rounds, or the value at a `round`, averaged over the `smooth` rounds that end there."""
 
     last: Count | None = None
     round: Count | None = None
@@ -71,7 +72,11 @@ class Value(CurveQuantity):
 
     def description(self, measure: Measure) -> str:
         if self.last:
-            return "After the last round." if self.last == 1 else f"Mean of the values measured in the last {self.last} rounds."
+            return (
+                "After the last round."
+                if self.last == 1
+                else f"Mean of the values measured in the last {self.last} rounds."
+            )
         window = f"Mean of the values measured in the {self.smooth} rounds up to {self.round}."
         return f"Round {self.round}." if self.smooth == 1 else window
 
@@ -80,14 +85,20 @@ class Value(CurveQuantity):
 
     def _level(self, curve: Curve) -> float | None:
         """Return the value of one curve; None if it ends before `round`."""
-        return mean_last(curve, self.last) if self.last else at_round(curve, self.round or 0, self.smooth)
+        return (
+            mean_last(curve, self.last)
+            if self.last
+            else at_round(curve, self.round or 0, self.smooth)
+        )
 
     def found(self, view: ExperimentView, label: str) -> Mapping[int, float]:
         levels = {seed: self._level(curve) for seed, curve in sorted(view.curves(label).items())}
         return {seed: level for seed, level in levels.items() if level is not None}
 
     def missing_in(self, view: ExperimentView) -> list[Reason]:
-        short = [label for label in self.labels if len(self.found(view, label)) < len(view.curves(label))]
+        short = [
+            label for label in self.labels if len(self.found(view, label)) < len(view.curves(label))
+        ]
         no_round = [make_reason(ReasonKind.NO_ROUND, series=short, round=self.round)]
         return no_round if short else super().missing_in(view)
 
@@ -99,16 +110,19 @@ class Value(CurveQuantity):
 
 
 class Difference(Value):
-    """The lead of a series: its value minus the baseline's with the same seed, each the mean of the `last` rounds or the value
-    at a `round`; without a `baseline` minus that of the same series in the experiment `than`. A claim may report a number or a
-    word about the sign:
+    """The lead of a series: its value minus the baseline's with the same seed, each the mean of the
+    `last` rounds or the value at a `round`; without a `baseline` minus that of the same series in
+    the experiment `than`. A claim may report a number or a word about the sign:
 
     - "higher" or "lower": the lead is positive or negative.
     - "no lower", with `slack`: the lead is above -`slack` at scale paper, positive at other scales.
-    - "larger", with `than`, another experiment: the lead there is smaller, and the lead here is positive.
-    - "most", with `whole`, another series: the lead is more than half of that series' lead, which is positive.
+    - "larger", with `than`, another experiment: the lead there is smaller, and the lead here is
+      positive.
+    - "most", with `whole`, another series: the lead is more than half of that series' lead, which
+      is positive.
 
-    With `also`, other experiments, the value is the mean over this experiment and those, as fixed panels of equal weight.
+    With `also`, other experiments, the value is the mean over this experiment and those, as fixed
+    panels of equal weight.
     """
 
     baseline: str | None = None
@@ -119,8 +133,13 @@ class Difference(Value):
 
     @model_validator(mode="after")
     def _has_another(self) -> "Difference":
-        if not self.baseline and (not self.than or self.slack is not None or self.whole or self.also):
-            raise ValueError("baseline: expected a series; or only `than`, another experiment with the same series")
+        if not self.baseline and (
+            not self.than or self.slack is not None or self.whole or self.also
+        ):
+            raise ValueError(
+                "baseline: expected a series; or only `than`, another experiment with the same "
+                "series"
+            )
         return self
 
     @property
@@ -151,7 +170,9 @@ class Difference(Value):
         return difference_unit(measure)
 
     def label(self, measure: Measure) -> str:
-        return f"{measure.title} above {self.baseline or self.than} ({difference_unit_name(measure)})"
+        return (
+            f"{measure.title} above {self.baseline or self.than} ({difference_unit_name(measure)})"
+        )
 
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(checker, ref)
@@ -213,45 +234,60 @@ class Difference(Value):
         return [make_reason(ReasonKind.POOLED, means=", ".join(means), **values)]
 
     def minimum_lead(self, view: ExperimentView) -> float:
-        """Return the smallest lead that counts at the level of the baseline, in the unit of the measure."""
+        """Return the smallest lead that counts at the level of the baseline, in the unit of the
+        measure."""
         if not view.measure.percent:
             return MINIMUM_LOSS_LEAD
         level = mean([level for _, baseline in self.panel_values(view) for level in baseline])
         return MINIMUM_LEAD * level * (1 - level)
 
     def panel_values(self, view: ExperimentView) -> list[tuple[list[float], list[float]]]:
-        """Return the values of the series and of the baseline, of the seeds that all experiments have, in each experiment."""
+        """Return the values of the series and of the baseline, of the seeds that all experiments
+        have, in each experiment."""
         if not self.baseline:
             here, there = (self.found(each, self.series) for each in self.views(view))
             both = common_seeds([here, there])
             return [([here[seed] for seed in both], [there[seed] for seed in both])]
         seeds = self._common_seeds(view)
-        pairs = [(self.found(each, self.series), self.found(each, self.baseline)) for each in self.views(view)]
-        return [([ours[seed] for seed in seeds], [other[seed] for seed in seeds]) for ours, other in pairs]
+        pairs = [
+            (self.found(each, self.series), self.found(each, self.baseline))
+            for each in self.views(view)
+        ]
+        return [
+            ([ours[seed] for seed in seeds], [other[seed] for seed in seeds])
+            for ours, other in pairs
+        ]
 
     def _common_seeds(self, view: ExperimentView) -> list[int]:
         return common_seeds([each.curves(cast(str, self.baseline)) for each in self.views(view)])
 
 
 class TargetQuantity(CurveQuantity):
-    """A quantity about the first round at a target. With `smooth` > 1, the mean of that many measured rounds must reach the
-    target, so that one spike does not count."""
+    """A quantity about the first round at a target. With `smooth` > 1, the mean of that many
+    measured rounds must reach the target, so that one spike does not count."""
 
     target: NonNegative
     smooth: Count = 1
 
     def check(self, checker: ReferenceChecker, ref: ExperimentRef) -> None:
         super().check(checker, ref)
-        checker.at("target").check_values(ref.resolved(checker.display_options).measure, [self.target])
+        checker.at("target").check_values(
+            ref.resolved(checker.display_options).measure, [self.target]
+        )
 
     def missing_in(self, view: ExperimentView) -> list[Reason]:
         return super().missing_in(view) or self.too_short(view, self.smooth)
 
     def target_margins(self, view: ExperimentView, label: str) -> list[float]:
-        return [view.sign * (view.best(curve, self.smooth) - self.target) for curve in view.curves(label).values()]
+        return [
+            view.sign * (view.best(curve, self.smooth) - self.target)
+            for curve in view.curves(label).values()
+        ]
 
     def arrivals_text(self, view: ExperimentView, label: str) -> str:
-        rounds = [self.arrival_round(view, curve) for _, curve in sorted(view.curves(label).items())]
+        rounds = [
+            self.arrival_round(view, curve) for _, curve in sorted(view.curves(label).items())
+        ]
         reached = [str(round) for round in rounds if round is not None]
         suffix = f" (round {', '.join(reached)})" if reached else ""
         return f"{len(reached)} of {count(len(rounds), 'seed')}{suffix}"
@@ -262,7 +298,8 @@ class TargetQuantity(CurveQuantity):
 
 
 class Best(TargetQuantity):
-    """The best value of a series in all rounds or up to `round`. A claim may report that it "never" reaches `target`."""
+    """The best value of a series in all rounds or up to `round`. A claim may report that it "never"
+    reaches `target`."""
 
     round: Count | None = None
 
@@ -293,9 +330,9 @@ class Best(TargetQuantity):
 
 
 class RoundsTo(CountedQuantity, TargetQuantity):
-    """The rounds that a series needs to reach a target. With a `baseline` the saving, 1 - rounds(series) / rounds(baseline).
-    With `than`, another experiment, this saving minus the saving there, to the target `than_target`; a claim may report that
-    the saving here is "larger"."""
+    """The rounds that a series needs to reach a target. With a `baseline` the saving, 1 -
+    rounds(series) / rounds(baseline). With `than`, another experiment, this saving minus the saving
+    there, to the target `than_target`; a claim may report that the saving here is "larger"."""
 
     than: str | None = None
     than_target: NonNegative | None = None  # None: the same target
@@ -324,19 +361,31 @@ class RoundsTo(CountedQuantity, TargetQuantity):
         return (-math.inf, math.inf) if self.than else super().bounds(measure)
 
     def label(self, measure: Measure) -> str:
-        return f"rounds saved against {self.baseline} (%)" if self.baseline else "rounds to the target"
+        return (
+            f"rounds saved against {self.baseline} (%)" if self.baseline else "rounds to the target"
+        )
 
     def description(self, measure: Measure) -> str:
-        return "" if self.baseline else f"The first round at the target{averaging_phrase(self.smooth)}."
+        return (
+            ""
+            if self.baseline
+            else f"The first round at the target{averaging_phrase(self.smooth)}."
+        )
 
     def number(self, view: ExperimentView, *found: Curve) -> float | Reason:
         found, there = found[: len(self.labels)], found[len(self.labels) :]
         rounds: list[int] = []
         for label, curve in zip(self.labels, found, strict=True):
             if (reached := self.arrival_round(view, curve)) is None:
-                missed = {"series": label, "target": format_target(view.measure, self.target), "rounds": curve[-1][0]}
+                missed = {
+                    "series": label,
+                    "target": format_target(view.measure, self.target),
+                    "rounds": curve[-1][0],
+                }
                 other = {"other": self.series, "reached": rounds[0]} if rounds else {}
-                return make_reason(ReasonKind.ONE_REACHES if rounds else ReasonKind.NOT_REACHED, **missed, **other)
+                return make_reason(
+                    ReasonKind.ONE_REACHES if rounds else ReasonKind.NOT_REACHED, **missed, **other
+                )
             rounds.append(reached)
         value = 1 - rounds[0] / rounds[1] if self.baseline else float(rounds[0])
         other = self._there.number(view, *there) if there else 0.0
@@ -347,8 +396,9 @@ class RoundsTo(CountedQuantity, TargetQuantity):
 
 
 class RoundsToPlateau(CurveQuantity):
-    """The rounds until a series has converged: the first round whose value, averaged over `smooth` measured rounds, is at most
-    `within` worse than the best one. A claim may report that it is "later" than round `after`."""
+    """The rounds until a series has converged: the first round whose value, averaged over `smooth`
+    measured rounds, is at most `within` worse than the best one. A claim may report that it is
+    "later" than round `after`."""
 
     within: NonNegative
     smooth: Count = 1
@@ -369,7 +419,9 @@ class RoundsToPlateau(CurveQuantity):
 
     def description(self, measure: Measure) -> str:
         near = f"{display_factor(measure) * self.within:g} {difference_unit_name(measure)}"
-        return f"The first round that comes within {near} of the best{averaging_phrase(self.smooth)}."
+        return (
+            f"The first round that comes within {near} of the best{averaging_phrase(self.smooth)}."
+        )
 
     def missing_in(self, view: ExperimentView) -> list[Reason]:
         return super().missing_in(view) or self.too_short(view, self.smooth)
@@ -382,5 +434,6 @@ class RoundsToPlateau(CurveQuantity):
 
 
 def averaging_phrase(smooth: int) -> str:
-    """Return whether values are single ones or means over `smooth` measured rounds, to continue a sentence."""
+    """Return whether values are single ones or means over `smooth` measured rounds, to continue a
+    sentence."""
     return ", of single rounds" if smooth == 1 else f", of means over {smooth} measured rounds"

@@ -2,7 +2,13 @@
 
 from fedrepro.report.tables.base import Table
 from fedrepro.report.tables.targets import Communication, RoundsToTarget
-from fedrepro.report.tables.values import CurveDistances, FinalValues, MeanRanks, QuantityTable, TunedSettings
+from fedrepro.report.tables.values import (
+    CurveDistances,
+    FinalValues,
+    MeanRanks,
+    QuantityTable,
+    TunedSettings,
+)
 
 KINDS: dict[str, type[Table]] = {
     "communication": Communication,

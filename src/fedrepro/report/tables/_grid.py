@@ -1,4 +1,5 @@
-"""Tables before formatting: columns and rows that the page, the CSV file and the LaTeX file share."""
+"""Tables before formatting: columns and rows that the page, the CSV file and the LaTeX file
+share."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,7 +9,8 @@ from fedrepro.report.numbers import NO_VALUE, Number
 from fedrepro.report.statistics import estimate
 
 Row = dict[str, str | Number]  # column title -> cell
-PANEL, SERIES, TARGET = "Panel", "Series", "Target"  # columns that name rows; the title of a target ends with its unit
+# columns that name rows; the title of a target ends with its unit
+PANEL, SERIES, TARGET = "Panel", "Series", "Target"
 IN_THE_PAPER = "in the paper"  # the name of a row of reported values
 SYMBOLS = {"%": " percent", "'": ""}
 
@@ -17,7 +19,8 @@ SYMBOLS = {"%": " percent", "'": ""}
 class Grid:
     """Columns and rows of a table; a column is text if none of its cells is a number.
 
-    `reported` maps columns of the paper's values to the columns of ours; `paper_rows` are the rows of such values.
+    `reported` maps columns of the paper's values to the columns of ours; `paper_rows` are the rows
+    of such values.
     """
 
     columns: list[str]
@@ -29,7 +32,11 @@ class Grid:
     def from_rows(cls, rows: list[Row], reported: Mapping[str, str] | None = None) -> "Grid":
         """Return a grid whose columns are in the order of their first occurrence in the rows."""
         columns = list(dict.fromkeys(name for row in rows for name in row)) or [PANEL, SERIES]
-        return cls(columns, rows, {theirs: ours for theirs, ours in (reported or {}).items() if theirs in columns})
+        return cls(
+            columns,
+            rows,
+            {theirs: ours for theirs, ours in (reported or {}).items() if theirs in columns},
+        )
 
     def folded(self) -> "Grid":
         """Return the grid with the paper's values in rows of their own below ours."""
@@ -38,7 +45,11 @@ class Grid:
         paper_rows = set()
         for row in self.rows:
             rows.append({name: cell for name, cell in row.items() if name in columns})
-            values = {ours: row[theirs] for theirs, ours in self.reported.items() if _has_value(row.get(theirs))}
+            values = {
+                ours: row[theirs]
+                for theirs, ours in self.reported.items()
+                if _has_value(row.get(theirs))
+            }
             if values:
                 paper_rows.add(len(rows))
                 panel = {PANEL: row[PANEL]} if PANEL in row else {}
@@ -46,12 +57,17 @@ class Grid:
         return Grid(columns, rows, paper_rows=frozenset(paper_rows))
 
     def transposed(self) -> "Grid | None":
-        """Return the folded grid with a row for each column, None if it has a column of text besides the series' names."""
+        """Return the folded grid with a row for each column, None if it has a column of text
+        besides the series' names."""
         ours = [name for name in self.columns if name != SERIES and name not in self.reported]
         if self.columns[0] != SERIES or len(ours) < 2 or not all(map(self.is_numeric, ours)):
             return None
         units = {name.rpartition(" ")[2] for name in ours}
-        unit = f" {units.pop()}" if len(units) == 1 and all(name.endswith(")") for name in ours) else ""
+        unit = (
+            f" {units.pop()}"
+            if len(units) == 1 and all(name.endswith(")") for name in ours)
+            else ""
+        )
         theirs = {name: column for column, name in self.reported.items()}
         first, rows, paper_rows = f"Set-up{unit}", [], set()
         for name in ours:
@@ -60,8 +76,15 @@ class Grid:
             values = {str(row[SERIES]): row.get(theirs.get(name, ""), "") for row in self.rows}
             if any(map(_has_value, values.values())):
                 paper_rows.add(len(rows))
-                rows.append({first: IN_THE_PAPER} | {label: cell if _has_value(cell) else "" for label, cell in values.items()})
-        return Grid([first, *(str(row[SERIES]) for row in self.rows)], rows, paper_rows=frozenset(paper_rows))
+                rows.append(
+                    {first: IN_THE_PAPER}
+                    | {label: cell if _has_value(cell) else "" for label, cell in values.items()}
+                )
+        return Grid(
+            [first, *(str(row[SERIES]) for row in self.rows)],
+            rows,
+            paper_rows=frozenset(paper_rows),
+        )
 
     def cells(self, column: str) -> list[str | Number]:
         return [row.get(column, NO_VALUE) for row in self.rows]
@@ -74,7 +97,11 @@ class Grid:
         """Return (row, column), from 0, of the numbers that are marked as best."""
         best = set()
         for j, column in enumerate(self.columns):
-            best |= {(i, j) for i, cell in enumerate(self.cells(column)) if isinstance(cell, Number) and cell.best}
+            best |= {
+                (i, j)
+                for i, cell in enumerate(self.cells(column))
+                if isinstance(cell, Number) and cell.best
+            }
         return best
 
     def text_rows(self) -> list[list[str]]:
@@ -82,10 +109,12 @@ class Grid:
         return [[str(row.get(name, NO_VALUE)) for name in self.columns] for row in self.rows]
 
     def csv_rows(self) -> list[list]:
-        """Return the rows of the CSV file, the first with the column names; a missing number is empty.
+        """Return the rows of the CSV file, the first with the column names; a missing number is
+        empty.
 
-        A column of means over seeds is followed by half of the 95 % interval and the number of seeds (`_half_width`, `_n`), a
-        column of the paper's means by their standard deviation (`_deviation`).
+        A column of means over seeds is followed by half of the 95 % interval and the number of
+        seeds (`_half_width`, `_n`), a column of the paper's means by their standard deviation
+        (`_deviation`).
         """
         columns: list[tuple[str, Sequence]] = []
         for title in self.columns:
@@ -98,7 +127,9 @@ class Grid:
             columns.append((name, [_csv_number(number.value) for number in numbers]))
             if any(number.n is not None for number in numbers):
                 columns.append((f"{name}_half_width", half_widths))
-                columns.append((f"{name}_n", ["" if number.n is None else number.n for number in numbers]))
+                columns.append(
+                    (f"{name}_n", ["" if number.n is None else number.n for number in numbers])
+                )
             elif any(half_widths):
                 columns.append((f"{name}_deviation", half_widths))
         rows = [[cells[i] for _, cells in columns] for i in range(len(self.rows))]
@@ -110,15 +141,22 @@ def as_numbers(cells: Sequence[str | Number]) -> list[Number]:
     return [cell if isinstance(cell, Number) else Number() for cell in cells]
 
 
-def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Collection[str] = ()) -> None:
-    """Mark the best mean of a column if a paired test over seeds (95 %) separates it from every other one. Qualified numbers
-    and the `excluded` series, whose remaining seeds do not speak for a diverged run, are not compared; no lead
-    below 0 is the best.
+def mark_best(
+    rows: Sequence[Row], column: str, lowest: bool, excluded: Collection[str] = ()
+) -> None:
+    """Mark the best mean of a column if a paired test over seeds (95 %) separates it from every
+    other one. Qualified numbers and the `excluded` series, whose remaining seeds do not speak for a
+    diverged run, are not compared; no lead below 0 is the best.
     """
     compared: list[tuple[Row, Number]] = []
     for row in rows:
         cell = row.get(column)
-        if isinstance(cell, Number) and cell.value is not None and not cell.qualifier and row[SERIES] not in excluded:
+        if (
+            isinstance(cell, Number)
+            and cell.value is not None
+            and not cell.qualifier
+            and row[SERIES] not in excluded
+        ):
             compared.append((row, cell))
     compared.sort(key=lambda pair: pair[1].value or 0.0, reverse=not lowest)
     if len(compared) > 1 and all(_differ(compared[0][1], cell) for _, cell in compared[1:]):
@@ -128,9 +166,16 @@ def mark_best(rows: Sequence[Row], column: str, lowest: bool, excluded: Collecti
 
 
 def _differ(one: Number, other: Number) -> bool:
-    """Return whether the numbers look different and the 95 % interval of their difference, seed by seed, excludes 0."""
-    differences = [value - other.samples[seed] for seed, value in one.samples.items() if seed in other.samples]
-    return one.value_text != other.value_text and len(differences) > 1 and estimate(differences).side() != 0
+    """Return whether the numbers look different and the 95 % interval of their difference, seed by
+    seed, excludes 0."""
+    differences = [
+        value - other.samples[seed] for seed, value in one.samples.items() if seed in other.samples
+    ]
+    return (
+        one.value_text != other.value_text
+        and len(differences) > 1
+        and estimate(differences).side() != 0
+    )
 
 
 def _has_value(cell: str | Number | None) -> bool:
@@ -138,7 +183,8 @@ def _has_value(cell: str | Number | None) -> bool:
 
 
 def slug(title: str) -> str:
-    """Return a column's name in the CSV file: `Saved vs FedAvg (%)` becomes `saved_vs_fedavg_percent`."""
+    """Return a column's name in the CSV file: `Saved vs FedAvg (%)` becomes
+    `saved_vs_fedavg_percent`."""
     for symbol, text in SYMBOLS.items():
         title = title.replace(symbol, text)
     return re.sub("[^a-z0-9]+", "_", title.lower()).strip("_")

@@ -21,7 +21,9 @@ class Table(PanelsArtifact):
         super().check(checker)
         names = [ref.resolved(checker.display_options).name or ref.key for ref in self.panels]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            checker.at("panels").fail(f"{', '.join(repeated)}: give panels of one experiment a name each")
+            checker.at("panels").fail(
+                f"{', '.join(repeated)}: give panels of one experiment a name each"
+            )
 
     def build(self, evidence: PaperData) -> Grid:
         panels = self.available(evidence)
@@ -40,12 +42,18 @@ class Table(PanelsArtifact):
         return {}
 
     def rows(self, panels: list[ExperimentView], evidence: PaperData) -> list[Row]:
-        """Return the rows of panels that have results, by default one for each panel, target and series; mark the best."""
+        """Return the rows of panels that have results, by default one for each panel, target and
+        series; mark the best."""
         rows: list[Row] = []
         for panel in panels:
             for place, target in enumerate(self.targets_at(panel) or (None,)):
-                cells = {label: self.cells(panel, label, place, target, evidence) for label in panel.results.labels}
-                group = [{PANEL: panel.name, SERIES: label} | own for label, own in cells.items() if own]
+                cells = {
+                    label: self.cells(panel, label, place, target, evidence)
+                    for label in panel.results.labels
+                }
+                group = [
+                    {PANEL: panel.name, SERIES: label} | own for label, own in cells.items() if own
+                ]
                 for column, lowest in self.best_columns(panel).items():
                     mark_best(group, column, lowest, diverged_series(panel))
                 rows += group
@@ -55,8 +63,16 @@ class Table(PanelsArtifact):
         """Return the targets at the panel's scale that have rows; empty if there are none."""
         return ()
 
-    def cells(self, panel: ExperimentView, label: str, place: int, target: float | None, evidence: PaperData) -> Row:
-        """Return the columns of a row; `place`: the target's among those of the panel. Empty: there is no such row."""
+    def cells(
+        self,
+        panel: ExperimentView,
+        label: str,
+        place: int,
+        target: float | None,
+        evidence: PaperData,
+    ) -> Row:
+        """Return the columns of a row; `place`: the target's among those of the panel. Empty: there
+        is no such row."""
         raise NotImplementedError
 
     def best_columns(self, panel: ExperimentView) -> dict[str, bool]:
@@ -86,7 +102,9 @@ class Table(PanelsArtifact):
             parts.append(f"Bold: the best {self.best_among}, where {test}{rest}")
         for panel in shown if self.of_runs else ():
             for label in panel.results.labels:
-                parts += [f"{panel.name}, {label}: {text}" for text in panel.results.diverged_runs(label)]
+                parts += [
+                    f"{panel.name}, {label}: {text}" for text in panel.results.diverged_runs(label)
+                ]
         parts += not_run_sentence(panels)
         if data := sorted({run["dataset"] for panel in shown for run in panel.results.runs()}):
             parts.append(f"Data: {', '.join(data)}")
@@ -94,14 +112,19 @@ class Table(PanelsArtifact):
 
     def description(self, evidence: PaperData) -> str:
         """Return caption and notes, without the title."""
-        return " ".join(filter(None, [join_sentences(self._seeds(self.available(evidence))), self.notes(evidence)]))
+        return " ".join(
+            filter(
+                None, [join_sentences(self._seeds(self.available(evidence))), self.notes(evidence)]
+            )
+        )
 
     def _seeds(self, panels: list[ExperimentView]) -> list[str]:
         return seeds_sentence(panels) if self.of_runs else []
 
 
 def join_sentences(parts: list[str]) -> str:
-    """Join parts into one text and end each with a full stop, unless it ends with a punctuation mark."""
+    """Join parts into one text and end each with a full stop, unless it ends with a punctuation
+    mark."""
     sentences = [part if part[-1:] in ".?!" else f"{part}." for part in parts]
     return " ".join(" ".join(sentences).split())
 
@@ -120,18 +143,25 @@ def _measure_phrase(panel: ExperimentView) -> str:
 
 
 def not_run_sentence(panels: Sequence[ExperimentView]) -> list[str]:
-    """Return sentences on the panels that were not run, grouped by reason, and on unfinished series."""
+    """Return sentences on the panels that were not run, grouped by reason, and on unfinished
+    series."""
     groups = grouped((panel.missing_reason, panel.name) for panel in panels if panel.missing_reason)
     not_run = [f"{', '.join(names)} ({reason})" for reason, names in groups.items()]
     labels_by_panel = {panel.name: panel.results.unfinished_series for panel in panels}
-    unfinished = [f"{', '.join(labels)} ({name})" for name, labels in labels_by_panel.items() if labels]
+    unfinished = [
+        f"{', '.join(labels)} ({name})" for name, labels in labels_by_panel.items() if labels
+    ]
     sentences = [f"Not run: {'; '.join(not_run)}"] if not_run else []
     return [*sentences, f"Not finished: {'; '.join(unfinished)}"] if unfinished else sentences
 
 
 def seeds_sentence(panels: Sequence[ExperimentView]) -> list[str]:
-    """Return a sentence on the number of seeds: the most frequent one, and the series or panels with another one."""
-    counts = {panel.name: {label: len(panel.curves(label)) for label in panel.results.labels} for panel in panels}
+    """Return a sentence on the number of seeds: the most frequent one, and the series or panels
+    with another one."""
+    counts = {
+        panel.name: {label: len(panel.curves(label)) for label in panel.results.labels}
+        for panel in panels
+    }
     frequencies = Counter(count for by_label in counts.values() for count in by_label.values())
     del frequencies[0]
     if not frequencies:
@@ -140,16 +170,27 @@ def seeds_sentence(panels: Sequence[ExperimentView]) -> list[str]:
     exceptions = []
     for name, by_label in counts.items():
         exceptions += _other_counts(name, by_label, usual, len(panels) > 1)
-    text = f"n = {usual} seed{'s' if usual > 1 else ''}" + (f" ({'; '.join(exceptions)})" if exceptions else "")
-    return [f"{text}; ± is half of the 95 % interval of the mean" if max(frequencies) > 1 else f"{text}, so without intervals"]
+    text = f"n = {usual} seed{'s' if usual > 1 else ''}" + (
+        f" ({'; '.join(exceptions)})" if exceptions else ""
+    )
+    return [
+        f"{text}; ± is half of the 95 % interval of the mean"
+        if max(frequencies) > 1
+        else f"{text}, so without intervals"
+    ]
 
 
-def _other_counts(panel: str, counts: Mapping[str, int], usual: int, several_panels: bool) -> list[str]:
-    """Return the series of a panel whose number of seeds is not the usual one; the panel itself if all have the same number."""
+def _other_counts(
+    panel: str, counts: Mapping[str, int], usual: int, several_panels: bool
+) -> list[str]:
+    """Return the series of a panel whose number of seeds is not the usual one; the panel itself if
+    all have the same number."""
     suffix = f" of {panel}" if several_panels else ""
     if several_panels and len(set(counts.values())) == 1:
         counts, suffix = {panel: next(iter(counts.values()))}, ""
-    return [f"{label}{suffix}: {count}" for label, count in counts.items() if count not in (0, usual)]
+    return [
+        f"{label}{suffix}: {count}" for label, count in counts.items() if count not in (0, usual)
+    ]
 
 
 def diverged_series(panel: ExperimentView) -> list[str]:

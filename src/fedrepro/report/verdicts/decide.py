@@ -1,4 +1,5 @@
-"""From claims to their verdicts, computed from the results of all seeds, and to the records that all documents show."""
+"""From claims to their verdicts, computed from the results of all seeds, and to the records that
+all documents show."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ from fedrepro.runs.reasons import unfinished
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim before Holm's correction. `ours` is None if some seeds have no value."""
+    """The verdict on a claim before Holm's correction. `ours` is None if some seeds have no
+    value."""
 
     key: str
     claim: Claim
@@ -32,7 +34,8 @@ class Verdict:
     reasons: list[Reason]
     lean: str = ""  # see `rules.judge`
     ours: Estimate | None = None
-    samples: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # panel -> seed -> value
+    # panel -> seed -> value
+    samples: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     arrivals: str = ""  # how many seeds of each series reach the target, if that matters
     condition: str = ""  # the target and rounds at a scale that does not compare sizes
     p: float | None = None  # of no difference; None if the claim is not about a difference
@@ -64,34 +67,45 @@ class Verdict:
         if self.claim.expected:
             slack = getattr(self.claim.quantity, "slack", None)
             return (
-                f"{self.unit.format_distance(slack, 2)} below the baseline" if slack else "none: only the direction is judged"
+                f"{self.unit.format_distance(slack, 2)} below the baseline"
+                if slack
+                else "none: only the direction is judged"
             )
         seeds = self.ours.n if self.ours else 1
         allowed = rules.distance_text(self.claim, self.claim.allowed(seeds), self.measure, seeds)
         if self.claim.reported_std is None:
             return f"{allowed}: {self.claim.because}" if self.claim.because else allowed
         std = self.unit.format_distance(self.claim.reported_std, 2)
-        origin = f"from the paper's standard deviation of {std} over {self.claim.reported_runs} runs"
+        origin = (
+            f"from the paper's standard deviation of {std} over {self.claim.reported_runs} runs"
+        )
         reach = f"what an exact replication meets in 95 % of cases, computed {origin}"
-        return f"{allowed} with our {seeds} seed{'s' if seeds > 1 else ''}: {reach}" if self.ours else f"{reach} and our seeds"
+        return (
+            f"{allowed} with our {seeds} seed{'s' if seeds > 1 else ''}: {reach}"
+            if self.ours
+            else f"{reach} and our seeds"
+        )
 
     @property
     def seeds_needed(self) -> int | None:
-        """How many seeds would detect a difference of the reported size, see `rules.seeds_needed`."""
+        """How many seeds would detect a difference of the reported size, see
+        `rules.seeds_needed`."""
         return rules.seeds_needed(self.claim, self.ours)
 
     @property
     def our_value(self) -> str:
-        """Our mean with its 95 % interval and the number of seeds, after the `arrivals` if there are any."""
+        """Our mean with its 95 % interval and the number of seeds, after the `arrivals` if there
+        are any."""
         mean = self.unit.format_mean(self.ours, self.digits) if self.ours else ""
         return "; ".join(filter(None, [self.arrivals, mean])) or NO_VALUE
 
 
 def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
-    """Return the records of all claims of a paper with their final verdicts; none at a scale that is not compared with the
-    paper.
+    """Return the records of all claims of a paper with their final verdicts; none at a scale that
+    is not compared with the paper.
 
-    p values are corrected for the number of tests (Holm) within two families: the headlines with a protocol, and the others.
+    p values are corrected for the number of tests (Holm) within two families: the headlines with a
+    protocol, and the others.
     """
     names = {key: options.name for key, options in spec.experiments.items() if options.name}
     records: list[Record] = []
@@ -99,21 +113,32 @@ def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
         contradiction = paper_curves.contradiction(spec.experiments, verdict.claim, evidence.curves)
         remark = f"by the paper's own plotted curves {contradiction}" if contradiction else ""
         records.append(record_of(verdict, spec.artifact_of(verdict.claim), remark, names))
-    families = [[one for one in records if (one.key in spec.headlines) is planned] for planned in (True, False)]
+    families = [
+        [one for one in records if (one.key in spec.headlines) is planned]
+        for planned in (True, False)
+    ]
     corrected = [holm(distinct_tests(family)) for family in families]
-    return [after_holm(one, corrected[one.key not in spec.headlines].get(one.test)) for one in records]
+    return [
+        after_holm(one, corrected[one.key not in spec.headlines].get(one.test)) for one in records
+    ]
 
 
 def after_holm(record: Record, p_holm: float | None) -> Record:
-    """Return a record with its final verdict: what rests on the side of zero is open unless p remains significant."""
+    """Return a record with its final verdict: what rests on the side of zero is open unless p
+    remains significant."""
     if record.lean and p_holm is not None and p_holm > LEVEL:
-        why = "; ".join(filter(None, [record.why, str(make_reason(ReasonKind.NOT_AFTER_HOLM, p=f"{p_holm:.2g}"))]))
+        why = "; ".join(
+            filter(
+                None, [record.why, str(make_reason(ReasonKind.NOT_AFTER_HOLM, p=f"{p_holm:.2g}"))]
+            )
+        )
         return replace(record, verdict=Status.OPEN, why=why, p_holm=p_holm)
     return replace(record, lean=record.lean if record.verdict == Status.OPEN else "", p_holm=p_holm)
 
 
 def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
-    """Return the verdicts on all claims of a paper; none at a scale that is not compared with the paper."""
+    """Return the verdicts on all claims of a paper; none at a scale that is not compared with the
+    paper."""
     verdicts = []
     for key, claim in spec.claims.items():
         sources = {name: evidence.results[name] for name in claim.sources}
@@ -123,11 +148,15 @@ def decide_all(spec: Paper, evidence: PaperData) -> list[Verdict]:
             sign_share = paper_curves.sign_share(spec.experiments, claim, evidence.curves)
             when = registration.of_claim(key, claim, spec.experiments, sources, spec.folder)
             calibrations = spec.calibrations_of(claim)
-            verdicts.append(decide(key, claim, results, measure, calibrations, others, sign_share, when))
+            verdicts.append(
+                decide(key, claim, results, measure, calibrations, others, sign_share, when)
+            )
     return verdicts
 
 
-def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Mapping[str, str] | None = None) -> Record:
+def record_of(
+    verdict: Verdict, artifact: str = "", remark: str = "", names: Mapping[str, str] | None = None
+) -> Record:
     """Return the record of a verdict before Holm's correction.
 
     Args:
@@ -144,7 +173,9 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         asked=verdict.condition,
         verdict=verdict.status,
         lean=verdict.lean,
-        why=_with_panel_names(verdict.why, names or {}) if claim.quantity.panels > 1 else verdict.why,
+        why=_with_panel_names(verdict.why, names or {})
+        if claim.quantity.panels > 1
+        else verdict.why,
         note="; ".join(filter(None, [remark, claim.note])),
         key=verdict.key,
         experiment=claim.experiment,
@@ -165,12 +196,15 @@ def record_of(verdict: Verdict, artifact: str = "", remark: str = "", names: Map
         panels=claim.quantity.panels,
         samples=verdict.samples,
         measure=verdict.measure.title,
-        calibrated="; ".join(reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED),
+        calibrated="; ".join(
+            reason.values["text"] for reason in reasons if reason.kind == ReasonKind.CALIBRATED
+        ),
     )
 
 
 def _with_panel_names(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with the names of experiments in place of their keys, where a signed number follows."""
+    """Return a text with the names of experiments in place of their keys, where a signed number
+    follows."""
     return re.sub(r"\b(\w+)(?= [+-]\d)", lambda key: names.get(key[1], key[1]), text)
 
 
@@ -184,15 +218,18 @@ def decide(
     sign_share: float | None = None,
     registered: Registration | None = None,
 ) -> Verdict:
-    """Return the verdict on a claim at the scale of the results. Its reasons name data that are not the official release.
+    """Return the verdict on a claim at the scale of the results. Its reasons name data that are not
+    the official release.
 
     Args:
         key: the key of the claim in claims.yaml.
         results: the results of the claim's experiment, or of its study.
         measure: the measure of the claim.
-        calibrations: series -> which settings were chosen by the value that the paper reports of it.
+        calibrations: series -> which settings were chosen by the value that the paper reports of
+            it.
         others: the results of the `other_experiments` of the claim's quantity, in their order.
-        sign_share: the share of rounds in which the paper's own curves have the claimed sign; None if unknown.
+        sign_share: the share of rounds in which the paper's own curves have the claimed sign; None
+            if unknown.
         registered: when the claim was registered.
     """
     other_results = dict(zip(claim.quantity.other_experiments, others, strict=True))
@@ -200,15 +237,26 @@ def decide(
     verdict = _decide(key, claim, view, sign_share)
     if verdict.status == Status.NOT_TESTED:
         return verdict
-    # agreement shows nothing if all series were calibrated on the reported values; disagreement still does
+    # agreement shows nothing if all series were calibrated on the reported values; disagreement
+    # still does
     labels, texts = claim.quantity.labels, calibrations or {}
     calibrated = [label for label in labels if label in texts]
-    if calibrated == labels and verdict.status != Status.CONTRADICTED and verdict.lean != rules.AGAINST:
+    if (
+        calibrated == labels
+        and verdict.status != Status.CONTRADICTED
+        and verdict.lean != rules.AGAINST
+    ):
         verdict = replace(verdict, status=Status.NOT_TESTED, lean="")
-    reasons = [make_reason(ReasonKind.CALIBRATED, series=label, text=texts[label]) for label in calibrated]
+    reasons = [
+        make_reason(ReasonKind.CALIBRATED, series=label, text=texts[label]) for label in calibrated
+    ]
     # data that are not the official release
-    datasets = sorted({run["dataset"] for experiment in (results, *others) for run in experiment.runs()})
-    if copies := [name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL]:
+    datasets = sorted(
+        {run["dataset"] for experiment in (results, *others) for run in experiment.runs()}
+    )
+    if copies := [
+        name for name in datasets if source_label.parse_label(name)[1] != source_label.OFFICIAL
+    ]:
         reasons.append(make_reason(ReasonKind.COPIES, data=", ".join(copies)))
     return replace(verdict, reasons=[*verdict.reasons, *reasons], registered=registered)
 
@@ -232,10 +280,13 @@ def _decide(key: str, claim: Claim, view: ExperimentView, sign_share: float | No
     contrasts = rules.claimed_contrasts(claim, quantity, view, ours) if ours else []
     status, lean, reasons = rules.judge(claim, quantity, view, contrasts, ours, reasons)
     reasons = [*reasons, *(quantity.remarks(view) if values else [])]
-    return replace(verdict, status=status, lean=lean, reasons=reasons, p=rules.p_value(quantity, contrasts))
+    return replace(
+        verdict, status=status, lean=lean, reasons=reasons, p=rules.p_value(quantity, contrasts)
+    )
 
 
 def _arrivals(quantity: Quantity, view: ExperimentView) -> str:
-    """Return how many seeds of each series reach the target; empty for a quantity without a target."""
+    """Return how many seeds of each series reach the target; empty for a quantity without a
+    target."""
     texts = {label: quantity.arrivals_text(view, label) for label in quantity.labels}
     return "; ".join(f"{label}: {text}" for label, text in texts.items() if text)

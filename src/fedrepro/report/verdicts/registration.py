@@ -1,7 +1,9 @@
-"""Registration: whether a claim, its rule and the settings of its runs stood in a commit before the runs were made.
+"""Registration: whether a claim, its rule and the settings of its runs stood in a commit before the
+runs were made.
 
-`registered.json` in a paper's folder holds every claim as it is decided at each scale, with all defaults written out;
-`fedrepro docs` writes it. A run names the commit that trained it, and that commit's file says what was claimed then.
+`registered.json` in a paper's folder holds every claim as it is decided at each scale, with all
+defaults written out; `fedrepro docs` writes it. A run names the commit that trained it, and that
+commit's file says what was claimed then.
 """
 
 import functools
@@ -24,12 +26,21 @@ Series = dict[str, Any]  # settings and seeds of one series, and the settings of
 
 
 def series_entry(config: Mapping[str, Any], seeds: Iterable[int], study: Any = None) -> Series:
-    """Return what of a series decides its numbers: its config without the seed, its seeds, and its study's settings."""
+    """Return what of a series decides its numbers: its config without the seed, its seeds, and its
+    study's settings."""
     settings = {key: value for key, value in config.items() if key != "seed"}
-    return {"settings": settings, "seeds": sorted(seeds)} | ({} if study is None else {"study": study})
+    return {"settings": settings, "seeds": sorted(seeds)} | (
+        {} if study is None else {"study": study}
+    )
 
 
-def claim_entry(claim: Claim, quantity: Quantity, display: DisplayOptions, compare: str, series: Mapping[str, Any]) -> Entry:
+def claim_entry(
+    claim: Claim,
+    quantity: Quantity,
+    display: DisplayOptions,
+    compare: str,
+    series: Mapping[str, Any],
+) -> Entry:
     """Return what of a claim decides its verdict at a scale.
 
     Args:
@@ -38,19 +49,28 @@ def claim_entry(claim: Claim, quantity: Quantity, display: DisplayOptions, compa
         compare: what of a claim the scale judges.
         series: name of results -> label -> `series_entry`.
     """
-    values = claim.model_dump(mode="json", include={"reported", "reported_std", "reported_runs", "tolerance"})
+    values = claim.model_dump(
+        mode="json", include={"reported", "reported_std", "reported_runs", "tolerance"}
+    )
     values |= {} if claim.least is None else {"least": claim.least}
-    values |= {"measure": display.measure, "quantity": quantity.model_dump(mode="json"), "compare": compare}
+    values |= {
+        "measure": display.measure,
+        "quantity": quantity.model_dump(mode="json"),
+        "compare": compare,
+    }
     return values | {"series": series}
 
 
 def judged_entry(claim: Claim, display: DisplayOptions, sources: Mapping[str, Results]) -> Entry:
-    """Return the entry of a claim as these results decide it, by name of results; the claim's own come first."""
+    """Return the entry of a claim as these results decide it, by name of results; the claim's own
+    come first."""
     results = next(iter(sources.values()))
     quantity, series = results.at_scale(claim.scales, claim.quantity), {}
     for name, source in sources.items():
         series[name] = {
-            label: series_entry(note["config"], (run["seed"] for run in note["runs"]), source.note.get("settings"))
+            label: series_entry(
+                note["config"], (run["seed"] for run in note["runs"]), source.note.get("settings")
+            )
             for label, note in source.note["series"].items()
             if label in quantity.labels
         }
@@ -58,11 +78,15 @@ def judged_entry(claim: Claim, display: DisplayOptions, sources: Mapping[str, Re
 
 
 def to_text(entries: Mapping[str, Mapping[str, Entry]]) -> str:
-    """Return the content of registered.json for scale -> claim -> entry. Settings stand in it once, by their digest."""
+    """Return the content of registered.json for scale -> claim -> entry. Settings stand in it once,
+    by their digest."""
     settings: dict[str, Any] = {}
 
     def shared(entry: Entry) -> Entry:
-        series = {name: {label: digested(one) for label, one in group.items()} for name, group in entry["series"].items()}
+        series = {
+            name: {label: digested(one) for label, one in group.items()}
+            for name, group in entry["series"].items()
+        }
         return entry | {"series": series}
 
     def digested(one: Series) -> Series:
@@ -70,13 +94,19 @@ def to_text(entries: Mapping[str, Mapping[str, Entry]]) -> str:
         settings[digest] = one["settings"]
         return one | {"settings": digest}
 
-    claims = [(f"{scale}.{key}", shared(entry)) for scale, group in entries.items() for key, entry in group.items()]
+    claims = [
+        (f"{scale}.{key}", shared(entry))
+        for scale, group in entries.items()
+        for key, entry in group.items()
+    ]
     lines = [("claims", sorted(claims)), ("settings", sorted(settings.items()))]
     return "{" + ",\n".join(f'"{name}": {{\n{_lines(values)}\n}}' for name, values in lines) + "}\n"
 
 
 def _lines(values: Iterable[tuple[str, Any]]) -> str:
-    return ",\n".join(f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in values)
+    return ",\n".join(
+        f"{json.dumps(key)}: {json.dumps(value, sort_keys=True)}" for key, value in values
+    )
 
 
 def from_text(text: str) -> dict[str, Entry]:
@@ -85,12 +115,18 @@ def from_text(text: str) -> dict[str, Entry]:
         content = json.loads(text)
         settings = content["settings"]
         return {
-            key: entry | {"series": {
-                name: {label: one | {"settings": settings[one["settings"]]} for label, one in group.items()}
-                for name, group in entry["series"].items()
-            }}
+            key: entry
+            | {
+                "series": {
+                    name: {
+                        label: one | {"settings": settings[one["settings"]]}
+                        for label, one in group.items()
+                    }
+                    for name, group in entry["series"].items()
+                }
+            }
             for key, entry in content["claims"].items()
-        }  # fmt: skip
+        }
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -102,8 +138,9 @@ def _entries_at(commit: str, path: str) -> dict[str, Entry]:
 
 @dataclass(frozen=True)
 class Registration:
-    """When a claim was registered: the first commit with its entry, if any; how many runs decide it, and how many of them were
-    made by a commit without the entry, or by one that is unknown here."""
+    """When a claim was registered: the first commit with its entry, if any; how many runs decide
+    it, and how many of them were made by a commit without the entry, or by one that is unknown
+    here."""
 
     commit: str | None
     runs: int
@@ -112,7 +149,9 @@ class Registration:
 
     def __str__(self) -> str:
         if self.unknown:
-            return f"unknown: the history here lacks the commits of {self.unknown} of {self.runs} runs"
+            return (
+                f"unknown: the history here lacks the commits of {self.unknown} of {self.runs} runs"
+            )
         if self.late:
             return f"listed after {self.late} of {self.runs} runs"
         return f"{REGISTERED_IN}{self.commit}, before its first run"
@@ -129,16 +168,26 @@ def registration(key: str, entry: Entry, commits: Iterable[str], path: Path) -> 
     """
     commits, name, entry = list(commits), path.as_posix(), json.loads(json.dumps(entry))
     unknown = sum(provenance.commit_date(commit) is None for commit in commits)
-    late = sum(commit.endswith(provenance.DIRTY) or _entries_at(commit, name).get(key) != entry for commit in commits)
+    late = sum(
+        commit.endswith(provenance.DIRTY) or _entries_at(commit, name).get(key) != entry
+        for commit in commits
+    )
     versions = provenance.file_history(name)
-    first = next((commit for commit in versions if _entries_at(commit, name).get(key) == entry), None)
+    first = next(
+        (commit for commit in versions if _entries_at(commit, name).get(key) == entry), None
+    )
     return Registration(first, len(commits), late, unknown)
 
 
 def of_claim(
-    key: str, claim: Claim, displays: Mapping[str, DisplayOptions], sources: Mapping[str, Results], folder: Path
+    key: str,
+    claim: Claim,
+    displays: Mapping[str, DisplayOptions],
+    sources: Mapping[str, Results],
+    folder: Path,
 ) -> Registration | None:
-    """Return when a claim was registered that these results decide; None if some of its series have none.
+    """Return when a claim was registered that these results decide; None if some of its series have
+    none.
 
     Args:
         displays: the paper's display options by experiment.
@@ -146,9 +195,14 @@ def of_claim(
         folder: of the paper, from the top of the repository.
     """
     labels = claim.quantity.labels
-    if any(source.missing_reason or set(labels) & set(source.unfinished_series) for source in sources.values()):
+    if any(
+        source.missing_reason or set(labels) & set(source.unfinished_series)
+        for source in sources.values()
+    ):
         return None
-    needed = [(source, label) for source in sources.values() for label in labels if label in source.labels]
+    needed = [
+        (source, label) for source in sources.values() for label in labels if label in source.labels
+    ]
     runs = {run["run"]: run["commit"] for source, label in needed for run in source.runs(label)}
     entry = judged_entry(claim, claim.ref.resolved(displays), sources)
     scale = next(iter(sources.values())).scales[0]

@@ -1,4 +1,5 @@
-"""The words of verdicts, their meanings, and the rules by which a word follows from the values of a quantity."""
+"""The words of verdicts, their meanings, and the rules by which a word follows from the values of a
+quantity."""
 
 import math
 from collections.abc import Sequence
@@ -22,38 +23,50 @@ class Status(StrEnum):
 
 
 FOR, AGAINST = "for", "against"  # values of `lean`
-Judged = tuple[Status, str, list[Reason]]  # status, lean (empty unless the status rests on the side of zero), reasons
+# status, lean (empty unless the status rests on the side of zero), reasons
+Judged = tuple[Status, str, list[Reason]]
 
 SPREAD = (
-    "± is half of the 95 % interval of the mean over n seeds (Student's t); for a difference or a saving, of its mean over "
-    "pairs of runs with the same seed. Over several panels, a seed counts once, with its mean over them; seeds that a panel "
-    "lacks are left out. A single seed has no interval. The interval covers what a seed draws: partition, initial weights, "
-    "batches. It does not cover which images a scale uses: they are the same for all seeds. Standard deviations are marked s.d."
+    "± is half of the 95 % interval of the mean over n seeds (Student's t); for a difference or a "
+    "saving, of its mean over pairs of runs with the same seed. Over several panels, a seed counts "
+    "once, with its mean over them; seeds that a panel lacks are left out. A single seed has no "
+    "interval. The interval covers what a seed draws: partition, initial weights, batches. It does "
+    "not cover which images a scale uses: they are the same for all seeds. Standard deviations are "
+    "marked s.d."
 )
-MINIMUM_SIGN_SHARE = 0.9  # of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
+# of the rounds of a paper's own curves must have the claimed sign, so that shorter runs can test it
+MINIMUM_SIGN_SHARE = 0.9
 NONE_REPORTED = "nothing"  # the reported value of our own questions
 NO_CLAIM = "Numbers at this scale are not compared with the papers, so no claim is judged."
 NONE_LISTED = "No claim of this paper is listed, so none is judged."
 RULES = {
-    Status.SUPPORTED: "A difference: the whole interval lies on the claimed side of zero, also after Holm's correction. Where "
-    "sizes are compared, it also lies within the tolerance around the reported number, and the tolerance is at most half of "
-    "that number. A value: the whole interval lies within the tolerance or, if the claim names a bound, on its side.",
-    Status.CONTRADICTED: "The whole interval lies on the other side of zero, also after Holm's correction, or of the bound; or "
-    "it lies below the smallest lead that counts; or the reported number is further away than tolerance and chance explain. "
-    "A difference whose interval lies on the claimed side of zero is never contradicted. Also if no seed reaches a target "
-    "that the paper reaches.",
-    Status.OPEN: "Neither of these; more seeds would decide. Always with one seed, if a run diverged, or if some seeds miss a "
-    "target. It leans for or against the claim if the interval excludes zero, but not after Holm's correction; if the "
-    "direction is as claimed, but not the size; or if only one of two series reaches the target.",
-    Status.NOT_TESTED: "The runs are not finished, too short, or made at a scale where the number means something else; a "
-    "network predicts a single class; or the reported value was used to choose our settings, and does not disagree.",
+    Status.SUPPORTED: "A difference: the whole interval lies on the claimed side of zero, also "
+    "after Holm's correction. Where sizes are compared, it also lies within the tolerance around "
+    "the reported number, and the tolerance is at most half of that number. A value: the whole "
+    "interval lies within the tolerance or, if the claim names a bound, on its side.",
+    Status.CONTRADICTED: "The whole interval lies on the other side of zero, also after Holm's "
+    "correction, or of the bound; or it lies below the smallest lead that counts; or the reported "
+    "number is further away than tolerance and chance explain. A difference whose interval lies "
+    "on the claimed side of zero is never contradicted. Also if no seed reaches a target that the "
+    "paper reaches.",
+    Status.OPEN: "Neither of these; more seeds would decide. Always with one seed, if a run "
+    "diverged, or if some seeds miss a target. It leans for or against the claim if the interval "
+    "excludes zero, but not after Holm's correction; if the direction is as claimed, but not the "
+    "size; or if only one of two series reaches the target.",
+    Status.NOT_TESTED: "The runs are not finished, too short, or made at a scale where the number "
+    "means something else; a network predicts a single class; or the reported value was used to "
+    "choose our settings, and does not disagree.",
 }
 
 
-def not_testable(claim: Claim, quantity: Quantity, view: ExperimentView, sign_share: float | None) -> list[Reason]:
-    """Return the reasons why our runs cannot test the claim, whatever their numbers; empty if they can.
+def not_testable(
+    claim: Claim, quantity: Quantity, view: ExperimentView, sign_share: float | None
+) -> list[Reason]:
+    """Return the reasons why our runs cannot test the claim, whatever their numbers; empty if they
+    can.
 
-    `sign_share`: the share of rounds in which the paper's own curves have the claimed sign, None if unknown.
+    `sign_share`: the share of rounds in which the paper's own curves have the claimed sign, None if
+    unknown.
     """
     if text := view.results.at_scale(claim.not_testable_at):
         return [make_reason(ReasonKind.NOT_TESTABLE, text=text)]
@@ -81,10 +94,12 @@ def judge(
     ours: Estimate | None,
     reasons: list[Reason],
 ) -> Judged:
-    """Return the status of a claim before Holm's correction, the side of zero that it rests on, and the reasons.
+    """Return the status of a claim before Holm's correction, the side of zero that it rests on, and
+    the reasons.
 
     Args:
-        contrasts: the differences that must have the claimed sign, turned so that it is positive; empty for a value.
+        contrasts: the differences that must have the claimed sign, turned so that it is positive;
+            empty for a value.
         ours: our mean over seeds; None if a seed has no value.
         reasons: why a seed has no value.
     """
@@ -101,32 +116,51 @@ def judge(
 
 
 def _judge_interval(
-    claim: Claim, quantity: Quantity, view: ExperimentView, contrasts: Sequence[Estimate], ours: Estimate
+    claim: Claim,
+    quantity: Quantity,
+    view: ExperimentView,
+    contrasts: Sequence[Estimate],
+    ours: Estimate,
 ) -> Judged:
-    """Judge a claim by the intervals of its contrasts and, where sizes are compared, by the distance from what is reported."""
+    """Judge a claim by the intervals of its contrasts and, where sizes are compared, by the
+    distance from what is reported."""
     sides = [contrast.side() for contrast in contrasts]
-    sized, reported = view.comparable and not claim.expected, 0.0 if claim.expected else claim.reported_number
+    sized, reported = (
+        view.comparable and not claim.expected,
+        0.0 if claim.expected else claim.reported_number,
+    )
     gap, allowed, half = abs(ours.mean - reported), claim.allowed(ours.n), ours.half_width or 0.0
     is_inside = sized and gap + half <= allowed + EPSILON
     if sides and min(sides) > 0:
         if not sized or (is_inside and allowed <= abs(reported) / 2 + EPSILON):
             return Status.SUPPORTED, FOR, [make_reason(ReasonKind.AS_CLAIMED)]
-        return Status.OPEN, FOR, [make_reason(ReasonKind.WIDE_TOLERANCE if is_inside else ReasonKind.BEYOND_TOLERANCE)]
+        return (
+            Status.OPEN,
+            FOR,
+            [make_reason(ReasonKind.WIDE_TOLERANCE if is_inside else ReasonKind.BEYOND_TOLERANCE)],
+        )
     opposite = [make_reason(ReasonKind.OPPOSITE)] if -1 in sides else []
     least = _smallest_lead(claim, quantity, view)
     if least and (contrasts[0].high or 0.0) < least - EPSILON:
         text = quantity.unit(view.measure).format_distance(least, 2)
         return Status.CONTRADICTED, "", [*opposite, make_reason(ReasonKind.BELOW_LEAST, least=text)]
-    # the paper's number is a single run, as scattered as one more run of ours, unless the tolerance covers its chance
+    # the paper's number is a single run, as scattered as one more run of ours, unless the tolerance
+    # covers its chance
     reach = half if claim.reported_std is not None else half * math.sqrt(ours.n + 1)
     if sized and gap > allowed + reach + EPSILON:
         return Status.CONTRADICTED, "", [*opposite, make_reason(ReasonKind.FAR)]
     if opposite:
         return Status.CONTRADICTED, AGAINST, opposite
     if sides:
-        zero = make_reason(ReasonKind.CONTAINS_ZERO if len(sides) == 1 else ReasonKind.ONE_CONTAINS_ZERO)
+        zero = make_reason(
+            ReasonKind.CONTAINS_ZERO if len(sides) == 1 else ReasonKind.ONE_CONTAINS_ZERO
+        )
         return Status.OPEN, "", [zero, *([] if claim.expected else [_power_reason(claim, ours)])]
-    return (Status.SUPPORTED, "", []) if is_inside else (Status.OPEN, "", [make_reason(ReasonKind.OVER_EDGE)])
+    return (
+        (Status.SUPPORTED, "", [])
+        if is_inside
+        else (Status.OPEN, "", [make_reason(ReasonKind.OVER_EDGE)])
+    )
 
 
 def _smallest_lead(claim: Claim, quantity: Quantity, view: ExperimentView) -> float | None:
@@ -137,13 +171,18 @@ def _smallest_lead(claim: Claim, quantity: Quantity, view: ExperimentView) -> fl
 
 
 def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView) -> Judged:
-    """Judge a claim if some seeds miss the target: the best values of each series show whether it reaches the target."""
+    """Judge a claim if some seeds miss the target: the best values of each series show whether it
+    reaches the target."""
     margins = [quantity.target_margins(view, label) for label in quantity.labels]
     if not view.comparable and all(max(seeds) < -EPSILON for seeds in margins):
         return Status.NOT_TESTED, "", []  # the target is out of reach at this scale
     sides = [estimate(seeds).side() for seeds in margins]
     if claim.expected or 0 in sides:
-        return Status.OPEN, "", [make_reason(ReasonKind.ONE_SEED)] * (not claim.expected and 1 in map(len, margins))
+        return (
+            Status.OPEN,
+            "",
+            [make_reason(ReasonKind.ONE_SEED)] * (not claim.expected and 1 in map(len, margins)),
+        )
     if set(sides) == {-1}:
         return (Status.CONTRADICTED if view.comparable else Status.OPEN), "", []
     if set(sides) == {1}:
@@ -151,25 +190,41 @@ def _judge_missed_target(claim: Claim, quantity: Quantity, view: ExperimentView)
     return Status.OPEN, FOR if sides[0] * claim.reported_number > 0 else AGAINST, []
 
 
-def _remarks(claim: Claim, quantity: Quantity, ours: Estimate, view: ExperimentView) -> list[Reason]:
-    """Return how far our value is from the reported number or, where sizes are not compared, what was asked in its place."""
+def _remarks(
+    claim: Claim, quantity: Quantity, ours: Estimate, view: ExperimentView
+) -> list[Reason]:
+    """Return how far our value is from the reported number or, where sizes are not compared, what
+    was asked in its place."""
     if claim.expected:
         return []
     if view.comparable:
-        distances = {"gap": abs(ours.mean - claim.reported_number), "allowed": claim.allowed(ours.n)}
-        texts = {name: distance_text(claim, distance, view.measure, ours.n) for name, distance in distances.items()}
+        distances = {
+            "gap": abs(ours.mean - claim.reported_number),
+            "allowed": claim.allowed(ours.n),
+        }
+        texts = {
+            name: distance_text(claim, distance, view.measure, ours.n)
+            for name, distance in distances.items()
+        }
         return [make_reason(ReasonKind.DISTANCE, **texts)]
     text = condition(claim, quantity, view.measure)
     remarks = [make_reason(ReasonKind.AT, text=text)] if text else []
     if claim.headline and ours.n > 1:  # the second question of a protocol: the size
-        kind = ReasonKind.EXCLUDES_REPORTED if ours.side(claim.reported_number) else ReasonKind.CONTAINS_REPORTED
-        reported = quantity.unit(view.measure).format(claim.reported_number, decimals(claim, view.measure))
+        kind = (
+            ReasonKind.EXCLUDES_REPORTED
+            if ours.side(claim.reported_number)
+            else ReasonKind.CONTAINS_REPORTED
+        )
+        reported = quantity.unit(view.measure).format(
+            claim.reported_number, decimals(claim, view.measure)
+        )
         remarks.append(make_reason(kind, reported=reported))
     return remarks
 
 
 def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
-    """Return the target of a claim's quantity, and its rounds if they differ from the paper's, as a phrase; empty for none."""
+    """Return the target of a claim's quantity, and its rounds if they differ from the paper's, as a
+    phrase; empty for none."""
     target = getattr(quantity, "target", None)
     parts = [f"at {format_target(measure, target)} {SCORE_NAMES[measure.score]}"] if target else []
     if quantity == claim.quantity:
@@ -184,19 +239,28 @@ def condition(claim: Claim, quantity: Quantity, measure: Measure) -> str:
 
 
 def decimals(claim: Claim, measure: Measure) -> int:
-    """Return the decimals of the reported and of our value: 2, or 1 for a difference that is reported with at most one."""
-    one = claim.quantity.contrast and not claim.expected and _point_decimals(claim.reported_number, 1, 2) == 1
+    """Return the decimals of the reported and of our value: 2, or 1 for a difference that is
+    reported with at most one."""
+    one = (
+        claim.quantity.contrast
+        and not claim.expected
+        and _point_decimals(claim.reported_number, 1, 2) == 1
+    )
     return 1 if one else 2
 
 
 def _point_decimals(value: float, *options: int) -> int:
-    """Return the first of some numbers of decimals that shows a value, in points, in full; else the last."""
-    return next((digits for digits in options if math.isclose(round(100 * value, digits), 100 * value)), options[-1])
+    """Return the first of some numbers of decimals that shows a value, in points, in full; else the
+    last."""
+    return next(
+        (digits for digits in options if math.isclose(round(100 * value, digits), 100 * value)),
+        options[-1],
+    )
 
 
 def distance_text(claim: Claim, value: float, measure: Measure, seeds: int) -> str:
-    """Format a distance of a mean over `seeds` from the reported value. It has at least the decimals of the tolerance, so that
-    rounding never makes a distance look allowed that is not."""
+    """Format a distance of a mean over `seeds` from the reported value. It has at least the
+    decimals of the tolerance, so that rounding never makes a distance look allowed that is not."""
     digits = max(decimals(claim, measure), _point_decimals(claim.allowed(seeds), 1, 2, 3))
     return claim.quantity.unit(measure).format_distance(value, digits)
 
@@ -206,19 +270,25 @@ def _power_reason(claim: Claim, ours: Estimate) -> Reason:
     assert needed is not None  # there are several seeds
     if needed <= ours.n:
         return make_reason(ReasonKind.POWERED, seeds=ours.n)
-    return make_reason(ReasonKind.SEEDS_NEEDED, seeds=f"over {MAX_SEEDS}" if needed > MAX_SEEDS else f"about {needed}")
+    return make_reason(
+        ReasonKind.SEEDS_NEEDED,
+        seeds=f"over {MAX_SEEDS}" if needed > MAX_SEEDS else f"about {needed}",
+    )
 
 
 def seeds_needed(claim: Claim, ours: Estimate | None) -> int | None:
-    """Return how many seeds would detect a difference of the reported size, given the standard deviation of our seeds; None
-    for a single seed, and if the paper reports no such number."""
+    """Return how many seeds would detect a difference of the reported size, given the standard
+    deviation of our seeds; None for a single seed, and if the paper reports no such number."""
     if ours is None or not claim.quantity.contrast or claim.expected or not claim.reported:
         return None
     return ours.seeds_needed(claim.reported_number)
 
 
-def claimed_contrasts(claim: Claim, quantity: Quantity, view: ExperimentView, ours: Estimate) -> list[Estimate]:
-    """Return the differences that must have the claimed sign, turned so that it is positive; none for a value."""
+def claimed_contrasts(
+    claim: Claim, quantity: Quantity, view: ExperimentView, ours: Estimate
+) -> list[Estimate]:
+    """Return the differences that must have the claimed sign, turned so that it is positive; none
+    for a value."""
     if claim.expected:
         contrasts, sign = quantity.contrasts(view), claim.expected.sign
     elif quantity.contrast and claim.reported != 0:
@@ -229,10 +299,11 @@ def claimed_contrasts(claim: Claim, quantity: Quantity, view: ExperimentView, ou
 
 
 def p_value(quantity: Quantity, contrasts: Sequence[Estimate]) -> float | None:
-    """Return the p-value of no difference, or of the largest one below the slack; None if the claim is not about a difference.
+    """Return the p-value of no difference, or of the largest one below the slack; None if the claim
+    is not about a difference.
 
-    If a claim needs several differences: their largest p-value, or if some have the opposite sign, the smallest p-value of
-    these times the number of differences (Bonferroni).
+    If a claim needs several differences: their largest p-value, or if some have the opposite sign,
+    the smallest p-value of these times the number of differences (Bonferroni).
     """
     if not quantity.contrast or not contrasts:
         return None

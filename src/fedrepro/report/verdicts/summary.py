@@ -1,4 +1,5 @@
-"""The record of a claim and its verdict, which every document shows, and counts of records. Imports no torch, no matplotlib."""
+"""The record of a claim and its verdict, which every document shows, and counts of records. Imports
+no torch, no matplotlib."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +14,15 @@ from fedrepro.report.verdicts.rules import Status
 VERDICTS = "verdicts"  # the name of the table of verdicts that every paper has
 PAPER, US = "the paper", "us"  # values of `by`: who makes a claim
 LEVEL = 0.05  # significance level
-REGISTERED_IN = "registered in "  # begins `registered` of a claim that stood in the commit of every run
+# begins `registered` of a claim that stood in the commit of every run
+REGISTERED_IN = "registered in "
 
 
 @dataclass(frozen=True)
 class Record:
-    """A claim with its verdict at one scale. `decide.make_records` makes it, `read_verdicts` reads it from verdicts.json;
-    pages, first page, LaTeX and terminal show it. Numbers are 0..1, nats, rounds or epochs."""
+    """A claim with its verdict at one scale. `decide.make_records` makes it, `read_verdicts` reads
+    it from verdicts.json; pages, first page, LaTeX and terminal show it. Numbers are 0..1, nats,
+    rounds or epochs."""
 
     claim: str
     source: str
@@ -27,7 +30,8 @@ class Record:
     ours: str  # mean with its interval and the number of seeds
     asked: str  # the target and rounds at a scale that does not compare sizes
     verdict: str
-    lean: str  # of an open one: "for" or "against" if the interval or the target speaks for one side
+    # of an open one: "for" or "against" if the interval or the target speaks for one side
+    lean: str
     why: str
     note: str
     key: str
@@ -83,8 +87,16 @@ class Record:
     @property
     def remarks(self) -> list[str]:
         """What weakens or strengthens the evidence, as phrases."""
-        test = "" if self.p_holm is None else f"p = {self.p:.2g}, after Holm's correction {self.p_holm:.2g}"
-        return list(filter(None, [test, self.calibrated and f"calibrated: {self.calibrated}", self.registered]))
+        test = (
+            ""
+            if self.p_holm is None
+            else f"p = {self.p:.2g}, after Holm's correction {self.p_holm:.2g}"
+        )
+        return list(
+            filter(
+                None, [test, self.calibrated and f"calibrated: {self.calibrated}", self.registered]
+            )
+        )
 
     @property
     def address(self) -> str:
@@ -98,9 +110,11 @@ class Record:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is one of accuracies, which a forest plot can show beside others: our interval or, if it is not tested,
-        what the paper reports."""
-        return (self.half_width if self.tested else self.reported_number) is not None and self.unit == POINTS.name
+        """Whether it is one of accuracies, which a forest plot can show beside others: our interval
+        or, if it is not tested, what the paper reports."""
+        return (
+            self.half_width if self.tested else self.reported_number
+        ) is not None and self.unit == POINTS.name
 
     @property
     def test(self) -> tuple:
@@ -108,19 +122,29 @@ class Record:
         return self.mean, self.half_width, self.seeds, self.p
 
 
-STORED_UNITS = {"%": "fraction", "points": "fraction", "times": "log ratio"}  # printed unit -> that of the numbers, if another
+# printed unit -> that of the numbers, if another
+STORED_UNITS = {"%": "fraction", "points": "fraction", "times": "log ratio"}
 SAMPLE_COLUMNS = (
     *("paper", "scale", "key", "claim", "verdict", "panel", "seed"),
     *("value", "mean", "standard_error", "n", "unit", "reported_number"),
 )
-VERDICT_FIELDS = tuple(field.name for field in fields(Record) if field.default is MISSING)  # of verdicts.json, in its order
+# of verdicts.json, in its order
+VERDICT_FIELDS = tuple(field.name for field in fields(Record) if field.default is MISSING)
 
 
 def read_verdicts(folder: Path) -> list[Record]:
-    """Return the records of verdicts in a paper's `folder` (reports/<scale>/<paper>); none if there is no such file."""
+    """Return the records of verdicts in a paper's `folder` (reports/<scale>/<paper>); none if there
+    is no such file."""
     path = folder / "tables" / f"{VERDICTS}.json"
     rows = read_records(path, *VERDICT_FIELDS) if path.exists() else []
-    return [Record(**{name: row[name] for name in VERDICT_FIELDS}, paper=folder.name, scale=folder.parent.name) for row in rows]
+    return [
+        Record(
+            **{name: row[name] for name in VERDICT_FIELDS},
+            paper=folder.name,
+            scale=folder.parent.name,
+        )
+        for row in rows
+    ]
 
 
 def sample_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
@@ -129,7 +153,10 @@ def sample_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     for one in records:
         shared = vars(one) | {"n": one.seeds, "unit": STORED_UNITS.get(one.unit, one.unit)}
         for panel, values in one.samples.items():
-            of_panel = [shared | {"panel": panel, "seed": int(seed), "value": value} for seed, value in values.items()]
+            of_panel = [
+                shared | {"panel": panel, "seed": int(seed), "value": value}
+                for seed, value in values.items()
+            ]
             rows += [{name: row[name] for name in SAMPLE_COLUMNS} for row in of_panel]
     return rows
 
@@ -151,7 +178,8 @@ def claimed_by(records: Iterable[Record], by: str) -> list[Record]:
 
 
 def distinct_tests(records: Iterable[Record]) -> dict[tuple, float]:
-    """Return test -> p-value of all tests against zero. Claims may share a test, which counts once."""
+    """Return test -> p-value of all tests against zero. Claims may share a test, which counts
+    once."""
     return {record.test: record.p for record in records if record.p is not None}
 
 
@@ -161,15 +189,16 @@ def count_registered(records: Iterable[Record]) -> int:
 
 
 def multiple_testing_note(records: Iterable[Record]) -> str:
-    """Return a sentence on multiple testing: the number of tests, of significant ones, and of these after correction; empty if
-    no difference was tested."""
+    """Return a sentence on multiple testing: the number of tests, of significant ones, and of these
+    after correction; empty if no difference was tested."""
     tested = {record.test: record for record in records if record.p_holm is not None}.values()
     decided, left = (sum(getattr(record, p) <= LEVEL for record in tested) for p in ("p", "p_holm"))
     if not tested:
         return ""
     return (
-        f"Differences over seeds tested against zero: {len(tested)}; intervals that exclude zero: {decided} (expected by "
-        f"chance alone: at most {LEVEL * len(tested):.1f}); after correction for the number of tests (Holm): {left}"
+        f"Differences over seeds tested against zero: {len(tested)}; intervals that exclude zero: "
+        f"{decided} (expected by chance alone: at most {LEVEL * len(tested):.1f}); after "
+        f"correction for the number of tests (Holm): {left}"
     )
 
 

@@ -1,7 +1,9 @@
-"""A pass over a recorded step that multiplies scalars with each other before a whole tensor is multiplied by them.
+"""A pass over a recorded step that multiplies scalars with each other before a whole tensor is
+multiplied by them.
 
-A penalty such as mu / 2 ||w - r||^2 is a product of scalars and one tensor. Autograd multiplies the tensor by each scalar in
-turn, and expands scalars to the tensor's size: nine passes over all weights, where three are enough.
+A penalty such as mu / 2 ||w - r||^2 is a product of scalars and one tensor. Autograd multiplies the
+tensor by each scalar in turn, and expands scalars to the tensor's size: nine passes over all
+weights, where three are enough.
 """
 
 from dataclasses import dataclass
@@ -9,7 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from fedrepro.training.compiled_step.fx_passes import arguments, base_of_view, eliminate_dead_code, mutated_inputs, value
+from fedrepro.training.compiled_step.fx_passes import (
+    arguments,
+    base_of_view,
+    eliminate_dead_code,
+    mutated_inputs,
+    value,
+)
 
 aten = torch.ops.aten
 PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
@@ -18,11 +26,16 @@ Number = fx.Node | float
 
 
 def hoist_scalars(recording: fx.GraphModule) -> None:
-    """Multiply scalars with each other first, scale a sum instead of its terms, and fuse a product with the addition that
-    follows it (`addcmul`). Tensors that are changed in place are left alone."""
+    """Multiply scalars with each other first, scale a sum instead of its terms, and fuse a product
+    with the addition that follows it (`addcmul`). Tensors that are changed in place are left
+    alone."""
     scalars = _ScalarPass(recording.graph, mutated_inputs(recording))
     for node in list(recording.graph.nodes):
-        if node.target is aten.pow.Tensor_Scalar and node.args[1] == 1 and base_of_view(node.args[0]) not in scalars.changed:
+        if (
+            node.target is aten.pow.Tensor_Scalar
+            and node.args[1] == 1
+            and base_of_view(node.args[0]) not in scalars.changed
+        ):
             node.replace_all_uses_with(node.args[0])
         elif node.target in PRODUCTS:
             scalars.product(node)
@@ -39,7 +52,8 @@ class _ScalarPass:
     changed: set[fx.Node]  # tensors that are changed in place
 
     def product(self, node: fx.Node) -> None:
-        """Rewrite (x a) b as x (a b), and for tensors (x a) y as (x y) a; expand a product of two scalars after it."""
+        """Rewrite (x a) b as x (a b), and for tensors (x a) y as (x y) a; expand a product of two
+        scalars after it."""
         one, other = map(_as_number, arguments(node))
         if one is not None and other is not None:
             if value(node).dim():
@@ -53,7 +67,9 @@ class _ScalarPass:
                 self._replace(node, aten.mul.Tensor, (tensor, number))
         elif one is None and other is None:
             for factor, tensor in (arguments(node), arguments(node)[::-1]):
-                if (inner := self._scaled_for_only(node, factor)) is not None and _same_shape_and_type(inner[0], tensor):
+                if (
+                    inner := self._scaled_for_only(node, factor)
+                ) is not None and _same_shape_and_type(inner[0], tensor):
                     product = self._call(node, aten.mul.Tensor, (inner[0], tensor), like=node)
                     whole = self._replace(node, aten.mul.Tensor, (product, inner[1]))
                     self.product(product)
@@ -70,7 +86,11 @@ class _ScalarPass:
         """Compute x a + y in one pass."""
         for product, term in (arguments(node), arguments(node)[::-1]):
             scaled = self._scaled_for_only(node, product)
-            if scaled is None or not isinstance(term, fx.Node) or not _same_shape_and_type(term, node):
+            if (
+                scaled is None
+                or not isinstance(term, fx.Node)
+                or not _same_shape_and_type(term, node)
+            ):
                 continue
             tensor, number = scaled
             if isinstance(number, fx.Node):
@@ -81,17 +101,28 @@ class _ScalarPass:
 
     def _scaled_for_only(self, user: fx.Node, factor: Number) -> tuple[fx.Node, Number] | None:
         """Return `_scaled_tensor` of a factor that only `user` uses, else None."""
-        return self._scaled_tensor(factor) if isinstance(factor, fx.Node) and list(factor.users) == [user] else None
+        return (
+            self._scaled_tensor(factor)
+            if isinstance(factor, fx.Node) and list(factor.users) == [user]
+            else None
+        )
 
     def _scaled_tensor(self, node: fx.Node) -> tuple[fx.Node, Number] | None:
-        """Return tensor and scalar of a product of both, if the tensor has the product's type and shape and neither changes."""
+        """Return tensor and scalar of a product of both, if the tensor has the product's type and
+        shape and neither changes."""
         if node.target not in PRODUCTS or not value(node).dtype.is_floating_point:
             return None
         for tensor, number in (arguments(node), arguments(node)[::-1]):
-            if (single := _as_number(number)) is not None and isinstance(tensor, fx.Node) and _as_number(tensor) is None:
+            if (
+                (single := _as_number(number)) is not None
+                and isinstance(tensor, fx.Node)
+                and _as_number(tensor) is None
+            ):
                 factors = [factor for factor in (tensor, single) if isinstance(factor, fx.Node)]
                 unchanged = self.changed.isdisjoint(map(base_of_view, factors))
-                return (tensor, single) if unchanged and _same_shape_and_type(tensor, node) else None
+                return (
+                    (tensor, single) if unchanged and _same_shape_and_type(tensor, node) else None
+                )
         return None
 
     def _times(self, before: fx.Node, one: Number, other: Number) -> Number:
@@ -102,7 +133,9 @@ class _ScalarPass:
             return self._call(before, aten.mul.Tensor, (other, one), like=other)
         return other * one
 
-    def _call(self, before: fx.Node, target, args: tuple, kwargs: dict | None = None, *, like: fx.Node) -> fx.Node:
+    def _call(
+        self, before: fx.Node, target, args: tuple, kwargs: dict | None = None, *, like: fx.Node
+    ) -> fx.Node:
         with self.graph.inserting_before(before):
             node = self.graph.call_function(target, args, kwargs)
         node.meta = like.meta
@@ -117,7 +150,11 @@ class _ScalarPass:
             erased = unused.pop()
             inputs = erased.all_input_nodes
             self.graph.erase_node(erased)
-            unused += [input for input in inputs if not input.users and input.target in (*PRODUCTS, aten.expand.default)]
+            unused += [
+                input
+                for input in inputs
+                if not input.users and input.target in (*PRODUCTS, aten.expand.default)
+            ]
         return new
 
 
