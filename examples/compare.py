@@ -30,10 +30,7 @@ for label, algorithm in METHODS.items():
 for label in list(METHODS)[1:]:
     difference = last[label] - last["FedAvg"]  # a seed has the same clients for every method
     low, high = stats.ttest_1samp(difference, 0).confidence_interval()
-    print(
-        f"{label}: {100 * difference.mean():+.1f} points over FedAvg, 95 % interval "
-        f"{100 * low:.1f} to {100 * high:.1f}"
-    )
+    print(f"{label}: {100 * difference.mean():+.1f} points over FedAvg, 95 % interval {100 * low:.1f} to {100 * high:.1f}")
 plt.xlabel("round")
 plt.ylabel("test accuracy")
 plt.legend()

@@ -10,8 +10,7 @@ import fedrepro
 images, labels = load_digits(return_X_y=True)
 images = (images / 16).astype("float32").reshape(-1, 8, 8)  # (N, H, W), or (N, C, H, W) for colours
 x, y, x_test, y_test = images[:1400], labels[:1400], images[1400:], labels[1400:]
-# the numbers of each client's images
-clients = [range(start, start + 140) for start in range(0, 1400, 140)]
+clients = [range(start, start + 140) for start in range(0, 1400, 140)]  # the numbers of each client's images
 
 
 def network():

@@ -1,5 +1,4 @@
-"""A method of your own: a class that overrides the steps of a round in which it differs from
-FedAvg.
+"""A method of your own: a class that overrides the steps of a round in which it differs from FedAvg.
 
 The docstring of `fedrepro.algorithms.base` describes these steps."""
 
@@ -9,8 +8,7 @@ from fedrepro.config.types import Frozen, NonNegative
 
 
 class Anchored(FedAvg):
-    """FedAvg whose server moves only a part of the way to the mean, and whose clients are drawn to
-    the received weights."""
+    """FedAvg whose server moves only a part of the way to the mean, and whose clients are drawn to the received weights."""
 
     class Params(Frozen):
         mu: NonNegative = 0.1
@@ -26,7 +24,5 @@ class Anchored(FedAvg):
 
 
 for algorithm in ("fedavg", Anchored, {"name": Anchored, "mu": 1.0}):
-    result = fedrepro.simulate(
-        "digits", algorithm=algorithm, partition={"name": "shards", "shards": 3}, rounds=15
-    )
+    result = fedrepro.simulate("digits", algorithm=algorithm, partition={"name": "shards", "shards": 3}, rounds=15)
     print(result.settings["algorithm"], f"{result.log['test_accuracy'].iloc[-1]:.3f}")

@@ -1,5 +1,4 @@
-"""A network of your own, trained by Adam on clients that differ in their classes; a metric of your
-own."""
+"""A network of your own, trained by Adam on clients that differ in their classes; a metric of your own."""
 
 from torch import nn
 
@@ -9,9 +8,7 @@ import fedrepro
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        self.maps = nn.Sequential(
-            nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.MaxPool2d(4)
-        )
+        self.maps = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(), nn.MaxPool2d(4))
         self.drop, self.scores = nn.Dropout(0.1), nn.Linear(128, 10)
 
     def forward(self, images):
@@ -33,8 +30,4 @@ result = fedrepro.simulate(
     metrics={"top2": top2},
 )
 print(result.log[["round", "test_accuracy", "top2"]].tail(3))
-print(
-    type(result.model).__name__,
-    sum(weight.numel() for weight in result.model.parameters()),
-    "weights",
-)
+print(type(result.model).__name__, sum(weight.numel() for weight in result.model.parameters()), "weights")

@@ -12,22 +12,11 @@ from torch import nn
 import fedrepro
 
 MODULES, LENGTH, WORDS = (argparse, random, statistics), 12, 600
-lines = [
-    (number, line.split())
-    for number, module in enumerate(MODULES)
-    for line in inspect.getsource(module).splitlines()
-]
-lines = [
-    (number, re.findall(r"\w+|[^\w\s]", " ".join(words)))
-    for number, words in lines
-    if len(words) > 3
-]
+lines = [(number, line.split()) for number, module in enumerate(MODULES) for line in inspect.getsource(module).splitlines()]
+lines = [(number, re.findall(r"\w+|[^\w\s]", " ".join(words))) for number, words in lines if len(words) > 3]
 words = [word for _, line in lines for word in line]
-# 0: padding, 1: others
-common = {word: place for place, word in enumerate(sorted(set(words), key=words.count)[-WORDS:], 2)}
-tokens = np.array(
-    [([common.get(word, 1) for word in line] + [0] * LENGTH)[:LENGTH] for _, line in lines]
-)
+common = {word: place for place, word in enumerate(sorted(set(words), key=words.count)[-WORDS:], 2)}  # 0: padding, 1: others
+tokens = np.array([([common.get(word, 1) for word in line] + [0] * LENGTH)[:LENGTH] for _, line in lines])
 labels = np.array([number for number, _ in lines])
 
 
@@ -42,14 +31,8 @@ class Reader(nn.Module):
 
 order = np.random.default_rng(0).permutation(len(labels))
 train, test = order[300:], order[:300]
-# whole numbers (N, L) reach the module as they are
-data = (tokens[train], labels[train], tokens[test], labels[test])
+data = (tokens[train], labels[train], tokens[test], labels[test])  # whole numbers (N, L) reach the module as they are
 result = fedrepro.simulate(
-    data,
-    model=Reader,
-    partition={"name": "dirichlet", "alpha": 1.0},
-    rounds=15,
-    optimizer="adam",
-    lr=0.01,
+    data, model=Reader, partition={"name": "dirichlet", "alpha": 1.0}, rounds=15, optimizer="adam", lr=0.01
 )
 print(result.log[["round", "test_accuracy"]].tail(3))

@@ -75,7 +75,9 @@ def told(rows: list, **more) -> str:
     """Not counted."""
     try:
         [first, *_] = rows
-        return f"{', '.join(f'{x!r:>{first}}' for x in rows)}{more or None}" "b\\n" + str(1_000.001)
+        return f"{', '.join(f'{x!r:>{first}}' for x in rows)}{more or None}" "b\\n" + str(
+            1e-3 + 1_000
+        )
     except* (ValueError, TypeError):
         raise
 '''
