@@ -298,27 +298,11 @@ def mmd_by_loops(a, b, kernel):
     """Biased squared MMD of the rows of a and b, and its derivative by b."""
     n, value, slope = len(a), 0.0, np.zeros_like(b)
     if kernel == "fixed19":
-        sigmas = [
-            1e-6,
-            1e-5,
-            1e-4,
-            1e-3,
-            1e-2,
-            1e-1,
-            1,
-            5,
-            10,
-            15,
-            20,
-            25,
-            30,
-            35,
-            100,
-            1e3,
-            1e4,
-            1e5,
-            1e6,
-        ]
+        sigmas = (
+            *(10.0**k for k in range(-6, 1)),
+            *range(5, 36, 5),
+            *(10.0**k for k in range(2, 7)),
+        )
         widths = [2 * sigma for sigma in sigmas]
     else:
         pooled = np.concatenate([a, b])

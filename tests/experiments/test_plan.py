@@ -162,7 +162,7 @@ def test_a_changed_line_of_code_changes_what_runs_it(paths, tmp_path, monkeypatc
         path.write_text("# a comment\n" + path.read_text() + "\n\n# the end\n")
         forget()
         assert ids(params(), paths) == before
-        change(path, "    1e-6,", "    2e-6,")
+        change(path, "1e-6, 1e-5", "2e-6, 1e-5")
         forget()
         after = ids(params(), paths)
         assert {key[1] for key in before if before[key] != after[key]} == {"FedMMD"}

@@ -237,7 +237,7 @@ def test_reports_of_a_paper_with_kept_results_train_nothing():
     one, two = made().plan["p"].values()
     for run in one.runs:
         finish(replace(run, folder=Paths().kept("p") / run.id))
-    for asked in ((), ("all",), ("p",), ("reports/quick/p/figures/f2.svg",)):
+    for asked in ((), ("all",), ("notebooks",), ("p",), ("reports/quick/p/figures/f2.svg",)):
         work = made(*asked)
         assert (
             not work.train_jobs

@@ -414,8 +414,7 @@ SLACK, MOST = {"slack": 0.05}, {"whole": "L2"}
             ReasonKind.BELOW_LEAST,
         ),
         ({}, "higher", (0.9, 0.7), (0.8, 0.81), OPEN, OPEN, ReasonKind.CONTAINS_ZERO),
-        # less than 0.04 in log odds, 0.64 points at 80 %, would not count
-        # +- 0.0006
+        # less than 0.04 in log odds, 0.64 points at 80 %, would not count; here +- 0.0006
         ({}, "higher", (0.8008, 0.8009), (0.8, 0.8), SUPPORTED, SUPPORTED, ReasonKind.AS_CLAIMED),
         # at most 0.00045 + 12.706 x 0.00045
         ({}, "higher", (0.8, 0.8009), (0.8, 0.8), CONTRADICTED, OPEN, ReasonKind.BELOW_LEAST),

@@ -23,27 +23,8 @@ from fedrepro.algorithms.base import Batch, FedAvg, Weights, missing_hidden_laye
 from fedrepro.config.types import Frozen, NonNegative
 from fedrepro.models import Block, Head, Outputs
 
-VARIANCES = (
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-    1e-2,
-    1e-1,
-    1,
-    5,
-    10,
-    15,
-    20,
-    25,
-    30,
-    35,
-    100,
-    1e3,
-    1e4,
-    1e5,
-    1e6,
-)
+VARIANCES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 5, 10, 15, 20, 25, 30, 35, 100,
+             1e3, 1e4, 1e5, 1e6)  # fmt: skip
 
 
 class FedMMD(FedAvg):

@@ -39,8 +39,8 @@ from fedrepro.training.state import CLIENT_BYTES
 COUNT_FIELDS = {"operations", "trainings_per_round", "needs_reference", "weights", "activations"}
 # The guess. A core does the more operations in a second the larger a step is: 2e10 of small dense
 # layers, 1e11 of large convolutions. A GPU does a tenth of the some 5e13 that data sheets name for
-# single precision, besides the time of a step operations in a second: the first times a power of
-# those of a step's forward pass
+# single precision, besides the time of a step. Operations in a second are the first number times a
+# power of those of a step's forward pass.
 CPU_SPEED, CPU_GROWTH = 6e8, 0.25
 GPU_SPEED, GPU_STEP_SECONDS = 5e12, 2e-3
 TRAINING_PASSES = 3  # a step forwards and backwards, in forward passes

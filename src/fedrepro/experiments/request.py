@@ -27,7 +27,7 @@ READ_ONLY_OPTIONS = (
 )
 REPORTS = "reports/"
 FILES = ("data/", REPORTS, "results/")  # beginnings of targets that are files
-REPORTED = {"all", "mirror", "notebook", "page", "pdf"}  # rules that show what there is
+REPORTED = {"all", "mirror", "notebooks", "page", "pdf"}  # rules that show what there is
 
 
 @dataclass(frozen=True)

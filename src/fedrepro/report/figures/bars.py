@@ -148,16 +148,25 @@ class QuantityFigure(base.PanelsFigure):
             *filter(None, [self.quantity_of().description(self.views(evidence)[0].measure)])
         ]
         sentences += [base.seeds_sentence(results, "whisker"), *base.training_sentences(results)]
-        if self.needs_target:
-            targets = {view.name: format_target(view.measure, view.target or 0) for view in views}
-            texts = [f"{target} ({name})" for name, target in targets.items()]
-            sentences.append(f"Target at this scale: {', '.join(texts)}.")
+        targets = {
+            f"{format_target(view.measure, target)} ({view.name})": None
+            for view in views
+            if (target := self._target(view)) is not None
+        }
+        if targets:
+            sentences.append(f"Target at this scale: {', '.join(targets)}.")
         sentences += self.not_shown_sentences(evidence)
         for one in (one for panel in data for one in panel if one.reasons):
             sentences.append(
                 f"No number for {one.label} ({one.view.name}): {reasons_sentence(one.reasons)}."
             )
         return [*sentences, base.data_sentence(results)]
+
+    def _target(self, view: ExperimentView) -> float | None:
+        """Return the target to which rounds, or epochs of new clients, are counted; else None."""
+        if self.needs_target:
+            return view.target or 0
+        return view.results.note.get("settings", {}).get("target")
 
 
 class Bars(QuantityFigure):
