@@ -36,7 +36,7 @@ SHOWN = "[data-for]:visible"
 THEIRS = f"Fig. 1a: {LABELS[1]}, in the paper"
 # What sticks out of the page to the right, but for what scrolls within its own frame.
 OVERHANG = """() => [...document.querySelectorAll("body *")]
-  .filter((one) => !one.closest(".scroll > *, .skip, svg *, details:not([open])"))
+  .filter((one) => !one.closest(".scroll > *, figure a > *, .skip, svg *, details:not([open])"))
   .filter((one) => one.getClientRects().length)
   .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5)
   .map((one) => one.outerHTML.slice(0, 90))"""
@@ -209,6 +209,20 @@ def test_wide_tables_show_that_they_go_on(visit, scheme):
     assert edges(wide[0]) == [True, True]
     wide[0].evaluate("(one) => (one.scrollLeft = one.scrollWidth)")
     assert edges(wide[0]) == [True, False]
+
+
+@pytest.mark.parametrize("name", COMMITTED, ids=place)
+def test_wide_figures_scroll_instead_of_shrinking(visit, name):
+    """Their letters are as tall on a telephone as in a column of print; the arrow keys move them."""
+    page = visit(name, 390)
+    figures = page.locator(".broad figure a, .forest a")
+    assert figures.count()
+    for figure in figures.all():
+        figure.scroll_into_view_if_needed()
+        assert figure.locator("img").bounding_box()["width"] >= 600
+        figure.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("document.activeElement.scrollLeft > 9")
 
 
 @pytest.mark.parametrize(
