@@ -213,7 +213,7 @@ def test_wide_tables_show_that_they_go_on(visit, scheme):
 
 @pytest.mark.parametrize("name", COMMITTED, ids=place)
 def test_wide_figures_scroll_instead_of_shrinking(visit, name):
-    """Their letters are as tall on a telephone as in a column of print; the arrow keys move them."""
+    """Their letters stay as tall on a telephone as in print; the arrow keys move them."""
     page = visit(name, 390)
     figures = page.locator(".broad figure a, .forest a")
     assert figures.count()

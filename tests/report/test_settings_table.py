@@ -58,3 +58,7 @@ def test_a_paper_knows_what_the_active_scale_changes():
     assert usual == flatten_settings(params.paper_settings["fedmmd"].experiments["fig4a"])["rounds"]
     assert here == flatten_settings(params.overlay("fedmmd", "fig4a", "small"))["rounds"]
     assert full.scale_changes("fig4a") == []
+    assert small.size("fig4a", "small").startswith(f"{here} of {usual} rounds, ")
+    assert small.size("fig4a", "paper").startswith(f"{usual} rounds")
+    # a variant of ours of 25 rounds, 30 at scale small
+    assert small.size("fig5c_momentum", "small").startswith("30 rounds, ")

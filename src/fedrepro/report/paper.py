@@ -253,12 +253,9 @@ def read_paper(paper: str, params: Params) -> Paper:
 
 
 def _size(settings: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
-    here, images = overlay.get("rounds"), overlay.get("train_images")
-    rounds = (
-        f"{here} of {settings.get('rounds')}"
-        if here and here != settings.get("rounds")
-        else settings.get("rounds", here)
-    )
+    whole, images = settings.get("rounds"), overlay.get("train_images")
+    here = overlay.get("rounds", whole)
+    rounds = f"{here} of {whole}" if whole and here < whole else here
     numbers = [
         len(datasets.classes(data))
         for data in (overlay.get("dataset"), settings.get("dataset"))
