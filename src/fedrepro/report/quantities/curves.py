@@ -75,9 +75,9 @@ class Value(CurveQuantity):
             return (
                 "After the last round."
                 if self.last == 1
-                else f"Mean of the values measured in the last {self.last} rounds."
+                else f"Mean measured in the last {self.last} rounds."
             )
-        window = f"Mean of the values measured in the {self.smooth} rounds up to {self.round}."
+        window = f"Mean measured in the {self.smooth} rounds up to {self.round}."
         return f"Round {self.round}." if self.smooth == 1 else window
 
     def bounds(self, measure: Measure) -> tuple[float, float]:
