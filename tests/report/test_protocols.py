@@ -1,14 +1,18 @@
 """The protocols that are committed: for each headline claim one, with the seeds of its experiment,
 power and time."""
 
+from dataclasses import replace
+
 import pytest
 
+from fedrepro.cli import docs
 from fedrepro.config.params import read_params
 from fedrepro.experiments import registered
 from fedrepro.report import paper as spec
 from fedrepro.report.verdicts import registration
 from fedrepro.report.verdicts.protocol import Protocol
 from support.checkout import ROOT
+from support.records import record
 
 PARAMS = read_params(ROOT / "params.yaml", {"scale": "small"})
 PAPERS = spec.read_papers(PARAMS)
@@ -52,3 +56,27 @@ def test_power_is_that_of_students_t():
         Protocol(**ANY, seeds=10, effect=1.0, sd=1.0).power(tests=5) < 0.6
         and Protocol(**ANY, seeds=3).power() is None
     )
+
+
+def test_core_hours_are_those_of_the_runs_of_a_claim():
+    series = {"settings": {"lr": 0.1}, "seeds": [10, 11]}
+    entry = {"series": {"a": {"FedAvg": series}, "b": {"FedAvg": series}}}
+    records = [
+        {"config": {"lr": lr, "seed": seed}, "seconds": 900, "timed_rounds": 5, "rounds": 10}
+        for lr, seed in ((0.1, 10), (0.1, 11), (0.1, 12), (0.2, 10))
+    ]
+    assert registered.core_hours(entry, records) == pytest.approx(2 * 1800 / 3600)
+
+
+def test_answers_stand_beside_what_was_planned(monkeypatch):
+    """The power with the spread that was found: at twice the planned one ten pairs have 0.80 for
+    two planned deviations."""
+    monkeypatch.setattr(docs, "load_kept", lambda path: {})
+    protocol = Protocol(**ANY, seeds=10, effect=2.0, sd=1.0)
+    paper = spec.Paper.model_construct(protocols={"one": protocol})
+    found = {"ours": "+1", "standard_error": 0.02 / 10**0.5, "seeds": 10, "lean": ""}
+    run = replace(record(**found), key="one", verdict="open", registered="r", paper="p", scale="s")
+    records = [run, replace(run, verdict="not tested"), replace(run, key="two")]
+    text = docs.answers({"p": paper}, records, {"p": {"s.one": {"series": {}}}}, ROOT)
+    assert text.splitlines()[-1] == "| `one` | open: +1 | r | 1.00 / 0.80 | 1 / 0.0 |"
+    assert "two" not in text and text.count("`one`") == 1

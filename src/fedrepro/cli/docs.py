@@ -6,7 +6,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,11 @@ from fedrepro.report import paper as spec
 from fedrepro.report.documents import findings
 from fedrepro.report.inference import replication_tolerance
 from fedrepro.report.paper import Paper, artifacts_schema
+from fedrepro.report.verdicts import registration
 from fedrepro.report.verdicts.protocol import Protocol
 from fedrepro.report.verdicts.rules import RULES
+from fedrepro.report.verdicts.summary import Record
+from fedrepro.runs.records import KEPT, load_kept
 
 PAGE, ARTIFACTS, PROTOCOLS, VERDICTS = (
     Path(f"docs/{name}.md") for name in ("configuration", "artifacts", "protocols", "verdicts")
@@ -64,6 +67,12 @@ excludes zero, contradicted also if it lies below the smallest lead that counts,
 correction makes a word rarer; it was set on 2026-11-29, before any result of a headline was read.
 Power: of *supported*, if the effect is the planned one, half of it, or the planned one at the first
 step of the correction. Core hours are of an AMD EPYC (Zen 4).
+"""
+ANSWERS_INTRO = """## Answers
+
+Of the protocols whose runs are finished. Power: as planned, and with the standard deviation that
+was found in place of the planned one. Core hours: as planned, and of the training of all runs that
+the claim needs, some of which may serve another claim too.
 """
 VERDICTS_PAGE = """<!-- written by `fedrepro docs` from report/verdicts/rules.py; do not edit -->
 # Verdicts
@@ -141,12 +150,15 @@ def texts(root: Path = Path()) -> dict[Path, str]:
     }
     params = read_params(root / "params.yaml")
     papers = {path.relative_to(root): text for path, text in registered.texts(params).items()}
-    specs = list(spec.read_papers(params).values())
+    entries = {path.parent.name: registration.from_text(text) for path, text in papers.items()}
+    named = spec.read_papers(params)
+    specs = list(named.values())
+    records = findings.collect_records(root / "reports", named, _compared_scales(params))
     pages = {
         PAGE: page(),
         ARTIFACTS: artifacts(specs),
         VERDICTS: verdicts(),
-        PROTOCOLS: protocols(specs),
+        PROTOCOLS: f"{protocols(specs)}\n{answers(named, records, entries, root / 'results/kept')}",
     }
     readme = (root / README).read_text(encoding="utf-8") if (root / README).exists() else ""
     return pages | files | papers | {README: with_results(readme, root, params, specs)}
@@ -166,8 +178,7 @@ def write(root: Path = Path()) -> list[Path]:
 def with_results(readme: str, root: Path, params: Params, specs: Sequence[Paper]) -> str:
     """Return the README with its table of results, between two comments, from the verdicts in
     reports/."""
-    compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
-    scales = sorted(compared, key=lambda name: params.scales[name].compare != "full")
+    scales = _compared_scales(params)
     papers = dict(zip(params.papers, specs, strict=True))
     records = findings.collect_records(root / "reports", papers, scales)
     rows = findings.answer_headlines(records, papers, scales)
@@ -177,6 +188,12 @@ def with_results(readme: str, root: Path, params: Params, specs: Sequence[Paper]
     )
     begin, _, rest = readme.partition(f"{RESULTS}\n")
     return f"{begin}{RESULTS}\n{said}{END}{rest.partition(END)[2]}" if rest else readme
+
+
+def _compared_scales(params: Params) -> list[str]:
+    """Return the scales that are compared with the papers, the papers' own first."""
+    compared = [name for name, scale in params.scales.items() if scale.compare != "none"]
+    return sorted(compared, key=lambda name: params.scales[name].compare != "full")
 
 
 def page() -> str:
@@ -262,6 +279,47 @@ def protocols(papers: Iterable[Paper]) -> str:
             hours += one.core_hours
     head = ("claim", "abstract", "experiment", "seeds", "power", "core hours")
     return f"{PROTOCOLS_INTRO}\n{_table(head, rows)}\nAll together: {hours:.1f} core hours.\n"
+
+
+def answers(
+    papers: Mapping[str, Paper],
+    records: Iterable[Record],
+    entries: Mapping[str, Mapping[str, registration.Entry]],
+    kept: Path,
+) -> str:
+    """Return the table of the protocols that were run: the answer, when it was registered, and
+    power and core hours as planned and as found.
+
+    Args:
+        papers: specifications by name.
+        records: of their claims.
+        entries: of each paper's registered.json.
+        kept: folder of the kept runs.
+    """
+    rows = []
+    for record in records:
+        one = papers[record.paper].protocols.get(record.key)
+        if one is None or not record.tested:
+            continue
+        found = None
+        if one.sd and record.standard_error and record.seeds:
+            # the protocol's is in points or percent
+            sd = 100 * record.standard_error * record.seeds**0.5
+            found = one.model_copy(update={"sd": sd, "seeds": record.seeds}).power()
+        power = ["-" if value is None else f"{value:.2f}" for value in (one.power(), found)]
+        runs = load_kept(kept / f"{record.paper}{KEPT}").values()
+        hours = registered.core_hours(entries[record.paper][f"{record.scale}.{record.key}"], runs)
+        rows.append(
+            (
+                f"`{record.key}`",
+                f"{record.words}: {record.ours}",
+                record.registered,
+                " / ".join(power),
+                f"{one.core_hours:g} / {hours:.1f}",
+            )
+        )
+    head = ("claim", "answer", "registered", "power", "core hours")
+    return f"{ANSWERS_INTRO}\n{_table(head, rows)}"
 
 
 def _settings(model: type[Frozen]) -> str:

@@ -1,7 +1,9 @@
 """The claims of all papers as they would be decided at each scale, for `registered.json`."""
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fedrepro import studies
 from fedrepro.config.params import Params
@@ -13,6 +15,7 @@ from fedrepro.report.paper import Paper
 from fedrepro.report.quantities.base import Quantity
 from fedrepro.report.verdicts import registration
 from fedrepro.report.verdicts.registration import Entry
+from fedrepro.runs import gather
 from fedrepro.runs.reasons import MissingReason
 
 
@@ -79,3 +82,23 @@ def _series(
                     configs[0].model_dump(mode="json"), seeds, stored
                 )
         return series
+
+
+def core_hours(entry: Entry, kept: Iterable[dict[str, Any]]) -> float:
+    """Return the core hours that the training of a claim's runs took.
+
+    Args:
+        entry: of the claim in registered.json.
+        kept: records of kept runs.
+    """
+    series = [one for group in entry["series"].values() for one in group.values()]
+    seconds = [
+        gather.core_seconds(record)
+        for record in kept
+        if any(
+            record["config"] == one["settings"] | {"seed": record["config"]["seed"]}
+            and record["config"]["seed"] in one["seeds"]
+            for one in series
+        )
+    ]
+    return sum(filter(None, seconds)) / 3600
