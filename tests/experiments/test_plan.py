@@ -237,11 +237,16 @@ def test_runs_of_two_copies_are_never_mixed(paths):
         )["p"]["one"]
         part = found if data else experiments.reported(found, params(), paths)
         assert (
-            part.runs == tuple(shown)
+            part.runs == part.of_other_data == tuple(shown)
             and part.requested_series == tuple(three)
             and [run.data for run in part.unfinished] == ["other pixels"]
         )
         assert data or found.runs == runs
+        assert any("4 of 4 runs are kept" in warning for warning in experiments.warnings([part]))
+    unshelve(others[0])  # one series is left, which is compared with nothing
+    part = plan_experiments(one(series=three).model_copy(update={"report_only": True}), paths)
+    assert part["p"]["one"].skipped and not part["p"]["one"].of_other_data
+    assert "are kept" not in "".join(experiments.warnings([part["p"]["one"]]))
     for run in runs:
         finish(run)
     assert plan_experiments(one(series=three), paths)["p"]["one"].runs == runs

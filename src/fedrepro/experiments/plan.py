@@ -245,13 +245,18 @@ def _without_unfinished(experiment: PlannedExperiment) -> PlannedExperiment:
     finished = tuple(series for series in experiment.series if not set(series.runs) & set(missing))
     labels = tuple(series.label for series in experiment.series)
     total = len(experiment.runs)
+    shown = {run for series in finished for run in series.runs}
     experiment = replace(
-        experiment, series=finished, requested_series=labels, unfinished=tuple(missing)
+        experiment,
+        series=finished,
+        requested_series=labels,
+        unfinished=tuple(missing),
+        of_other_data=tuple(run for run in experiment.of_other_data if run in shown),
     )
     if len(finished) > 1:
         return experiment
     reason = MissingReason(MissingKind.NOT_FINISHED, missing=len(missing), total=total)
-    return replace(experiment, training=None, series=(), skipped=reason)
+    return replace(experiment, training=None, series=(), skipped=reason, of_other_data=())
 
 
 def _with_warnings(experiment: PlannedExperiment, data: DatasetIdentities) -> PlannedExperiment:
