@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -106,8 +107,11 @@ def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
         "| +2.86 ± 0.56 points, open (``, reported +7 points) | - | open (earlier runs) |"
     )
     assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith(
-        "| **supported** |"
+        "| **supported**: the direction; the interval excludes the reported number |"
     )
+    assert [bool(row.size_note) for row in rows] == [False, True, False, False, True]
+    within = replace(rows[1].headline, half_width=0.05)
+    assert not replace(rows[1], places={"registered": [within]}).size_note
 
 
 def test_the_page_shows_all_and_is_the_same_each_time(reports):

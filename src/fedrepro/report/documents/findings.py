@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.statistics import grouped
+from fedrepro.report.verdicts.rules import Status
 from fedrepro.report.verdicts.summary import (
     PAPER,
     SAMPLE_COLUMNS,
@@ -66,6 +67,15 @@ class Row:
     @property
     def is_registered(self) -> bool:
         return bool(self.places[REGISTERED])
+
+    @property
+    def size_note(self) -> str:
+        """What a support of the direction leaves out: that our interval excludes the size."""
+        one = self.answer
+        if one is None or one.verdict != Status.SUPPORTED or one.reported_number is None:
+            return ""
+        excluded = abs((one.mean or 0.0) - one.reported_number) > (one.half_width or 0.0)
+        return "the direction; the interval excludes the reported number" if excluded else ""
 
 
 REGISTERED, ARENA = "registered", "arena"  # places
@@ -161,6 +171,7 @@ def readme_table(rows: Sequence[Row], scales: Sequence[str]) -> str:
         reduced = [cell(row.places[REGISTERED] or row.places[scale]) for scale in others]
         word = answer.words if answer else "not tested"
         word = f"**{word}**" if row.is_registered or not answer else f"{word} (earlier runs)"
+        word = f"{word}: {row.size_note}" if row.size_note else word
         method = f"[{one.headline}](docs/{one.paper}.md)"
         claim = "<br>".join(filter(None, [one.claim, row.answered_by]))
         lines.append(
