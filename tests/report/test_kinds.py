@@ -491,8 +491,8 @@ def test_a_sweep_reads_the_resolved_settings(paper, evidence, pictures):
     [band] = axes.patches
     assert (band.get_y(), band.get_height()) == pytest.approx((73 - 12.7062, 2 * 12.7062), rel=1e-4)
     text = (
-        "over β. Dashed: FedAvg, without β, with the interval as a band. Mean of the values "
-        "measured in the last 5 rounds. "
+        "over β. Dashed: FedAvg, without β, with the interval as a band. Mean measured in "
+        "the last 5 rounds. "
     )
     assert f"Test accuracy (%) {text}" in paper.figures["beta"].caption(evidence)
     assert axes.get_legend_handles_labels()[1] == ["FedMAX", "FedAvg"]
