@@ -27,7 +27,7 @@ class Spec:
     )
     headlines = ("a", "b", "c", "e", "f")
     protocols = dict.fromkeys(headlines, SimpleNamespace(sentence="It is better"))
-    elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",))}
+    elsewhere = {"c": Elsewhere(claims=("d",)), "e": Elsewhere(claims=("a",), differ="Of others")}
 
     def size(self, experiment: str, scale: str) -> str:
         return "15 of 300 rounds"
@@ -106,6 +106,7 @@ def test_every_headline_is_answered_by_the_first_place_that_tests_it(reports):
     assert table[4].endswith(
         "| +2.86 ± 0.56 points, open (``, reported +7 points) | - | open (earlier runs) |"
     )
+    assert "| e leads<br>Answered so far by: a leads<br>Of others |" in table[5]
     assert "| c leads<br>Answered so far by: d leads |" in table[4] and table[3].endswith(
         "| **supported**: the direction; the interval excludes the reported number |"
     )

@@ -48,6 +48,7 @@ class Elsewhere(Frozen):
 
     claims: tuple[str, ...] = ()  # of the paper, that ask the same of other runs
     arena: tuple[str, ...] = ()  # of the paper `arena`
+    differ: str = ""  # why these answer otherwise than the headline
 
 
 class Paper(Frozen):

@@ -45,6 +45,7 @@ class Row:
     headline: Record  # at the scale of its protocol
     sentence: str  # of the abstract
     places: Mapping[str, list[Record]]  # place -> tested claims: `REGISTERED`, the scales, `ARENA`
+    differ: str = ""  # why two places answer differently
 
     @property
     def answer(self) -> Record | None:
@@ -107,7 +108,8 @@ def answer_headlines(
                 for scale in scales
                 for one in (tested(ARENA, other.arena, scale) if other else [])
             ]
-            rows.append(Row((own or here)[-1], spec.protocols[key].sentence, places))
+            differ = other.differ if other else ""
+            rows.append(Row((own or here)[-1], spec.protocols[key].sentence, places, differ))
     return rows
 
 
@@ -173,7 +175,7 @@ def readme_table(rows: Sequence[Row], scales: Sequence[str]) -> str:
         word = f"**{word}**" if row.is_registered or not answer else f"{word} (earlier runs)"
         word = f"{word}: {row.size_note}" if row.size_note else word
         method = f"[{one.headline}](docs/{one.paper}.md)"
-        claim = "<br>".join(filter(None, [one.claim, row.answered_by]))
+        claim = "<br>".join(filter(None, [one.claim, row.answered_by, row.differ]))
         lines.append(
             [
                 method,
