@@ -2,6 +2,7 @@
 that may be chosen; the JSON schemas of the settings' files; what a verdict means; and what of each
 paper is registered."""
 
+import functools
 import importlib
 import inspect
 import json
@@ -296,6 +297,7 @@ def answers(
         entries: of each paper's registered.json.
         kept: folder of the kept runs.
     """
+    kept_runs = functools.cache(lambda paper: load_kept(kept / f"{paper}{KEPT}"))
     rows = []
     for record in records:
         one = papers[record.paper].protocols.get(record.key)
@@ -307,7 +309,7 @@ def answers(
             sd = 100 * record.standard_error * record.seeds**0.5
             found = one.model_copy(update={"sd": sd, "seeds": record.seeds}).power()
         power = ["-" if value is None else f"{value:.2f}" for value in (one.power(), found)]
-        runs = load_kept(kept / f"{record.paper}{KEPT}").values()
+        runs = kept_runs(record.paper).values()
         hours = registered.core_hours(entries[record.paper][f"{record.scale}.{record.key}"], runs)
         rows.append(
             (
