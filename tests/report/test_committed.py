@@ -168,15 +168,16 @@ OTHER_WORDS = ("larger", "most", "never", "later", "no lower")
 
 def corrected(records, headlines) -> dict[str, float]:
     """Holm's p of each record: in the order of p, times the number of tests left; a difference of
-    the same runs counts once."""
+    the same runs counts once, and a headline without an answer as a test that is left."""
     found = {}
     for is_headline in (True, False):
         family = [
             one for one in records if one.p is not None and (one.key in headlines) is is_headline
         ]
         tests = sorted({(one.p, one.mean, one.seeds) for one in family})
+        left = sum(one.p is None and is_headline and one.key in headlines for one in records)
         after = [
-            min(1, max((len(tests) - i) * tests[i][0] for i in range(n + 1)))
+            min(1, max((len(tests) + left - i) * tests[i][0] for i in range(n + 1)))
             for n in range(len(tests))
         ]
         found |= {one.key: after[tests.index((one.p, one.mean, one.seeds))] for one in family}

@@ -37,6 +37,24 @@ def test_a_protocol_has_the_seeds_of_its_runs(paper, key, entries):
     assert min(map(min, seeds)) >= 10
 
 
+# registered as rounds, worded as measured rounds, and run; `-mean` claims follow the words
+DEVIATIONS = {"psi-accuracy", "softmax-lead"}
+
+
+@pytest.mark.parametrize(("paper", "key"), PLANNED)
+def test_a_mean_of_rounds_is_of_as_many_values(paper, key, entries):
+    """All of them are measured, or the claim counts measured ones."""
+    entry = entries[paper][f"small.{key}"]
+    every = {
+        one["settings"]["evaluate_every"]
+        for group in entry["series"].values()
+        for one in group.values()
+    }
+    several = (entry["quantity"].get("last") or 1) > 1
+    counted = not several or entry["quantity"].get("measured", False) or every == {1}
+    assert counted is (key not in DEVIATIONS)
+
+
 def test_protocols_have_power_and_keep_to_the_hours():
     planned = [PAPERS[paper].protocols[key] for paper, key in PLANNED]
     assert all(round(power, 1) >= 0.8 for one in planned if (power := one.power()) is not None)

@@ -18,7 +18,7 @@ from fedrepro.report.reasons import ReasonKind
 from fedrepro.report.statistics import estimate, holm
 from fedrepro.report.verdicts import claim as claims
 from fedrepro.report.verdicts import paper_curves, summary
-from fedrepro.report.verdicts.decide import Verdict, after_holm, decide
+from fedrepro.report.verdicts.decide import Verdict, after_holm, corrected, decide
 from fedrepro.report.verdicts.rules import Status
 from support.records import record
 from support.results import OFFICIAL, arrives, ends, made, unfinished, waits
@@ -391,6 +391,23 @@ def test_rounds_that_were_not_measured_do_not_count_in_a_mean():
     assert (worded(told), whys(told)) == (NOT_TESTED, [ReasonKind.TOO_SHORT]) and told.reasons[
         0
     ].values["smooth"] == 5
+
+
+def test_a_mean_of_measured_rounds_counts_values_and_one_of_rounds_does_not():
+    """Measured in every fifth of 20 rounds: the last five rounds have one value, 0.9; the last
+    three measured ones 0.6, 0.75 and 0.9, less 0.5."""
+    curve = [0.1, *[0.3] * 5, *[0.6] * 5, *[0.75] * 5, *[0.9] * 5]
+    for measured, mean in ({}, 0.4), ({"measured": True, "last": 3}, 0.25):
+        cell = LAST | {"series": "FedMMD", "baseline": "FedAvg"} | measured
+        found = made({"FedMMD": {0: curve, 1: curve}, "FedAvg": seeds((0.5, 0.5), ends)})
+        found = Results(found.note, [row for row in found.rows if int(row["round"]) % 5 == 0])
+        told = decide("key", claim(cell, reported="higher"), found, "test_accuracy")
+        assert told.ours.mean == pytest.approx(mean)
+        assert not measured or whys(
+            decide("key", claim(cell | {"last": 5}, reported="higher"), found, "test_accuracy")
+        ) == [ReasonKind.TOO_SHORT]
+    with pytest.raises(UserError, match="measured: only with last"):
+        claim({"kind": "value", "series": "FedMMD", "round": 3, "measured": True}, reported=0.1)
 
 
 # ---- claims that report a word
@@ -1139,6 +1156,21 @@ def test_what_rests_on_the_side_of_zero_must_survive_holm(verdict, lean, p_holm,
     found = after_holm(record(verdict=verdict, lean=lean, why="because"), p_holm)
     assert (found.words, found.p_holm) == (final, p_holm)
     assert (found.why == "because") == (verdict == found.verdict or found.verdict != "open")
+
+
+def test_a_headline_without_an_answer_counts_as_one_more_test():
+    """0.02 of three headlines is 0.06 while one of them has no p, also if another has 0.001, and
+    0.04 then; the others are a family of their own."""
+    one = replace(record(verdict="supported", lean="for", p=0.02, mean=1.0), key="a")
+    others = [replace(record(), key="b"), replace(record(p=0.001, mean=2.0), key="c")]
+    own = replace(record(verdict="supported", lean="for", p=0.04, mean=3.0), key="d")
+    for rest, p, word in (
+        ([others[0], replace(others[0], key="c")], 0.06, "open, leans for"),
+        (others, 0.04, "supported"),
+    ):
+        found = corrected([one, *rest, own], ["a", "b", "c"])
+        assert (found[0].p_holm, found[0].words) == (pytest.approx(p), word)
+        assert found[1].p_holm is None and found[-1].words == "supported"
 
 
 def test_a_sign_that_changes_on_the_way_is_not_asked_of_shorter_runs():

@@ -63,9 +63,10 @@ PROTOCOLS_INTRO = """<!-- written by `fedrepro docs` from protocols.yaml; do not
 What is tested of each abstract, written before its runs. `protocols.yaml` in a paper's folder says
 how each sentence is read, what of the paper's set-up is kept and what is reduced, and why; the
 claim and its experiment hold what is computed. One t interval (95 %) over seeds decides, with
-Holm's correction (5 %) over the headlines of a paper: supported or contradicted if it still
-excludes zero, contradicted also if it lies below the smallest lead that counts, else open. The
-correction makes a word rarer; it was set on 2026-11-29, before any result of a headline was read.
+Holm's correction (5 %) over the headlines of a paper, answered or not: supported or contradicted
+if it still excludes zero; contradicted also if it is not all on the claimed side of zero and lies
+below the smallest lead that counts; else open. The correction makes a word rarer; it was set on
+2026-11-29, before any result of a headline was read.
 Power: of *supported*, if the effect is the planned one, half of it, or the planned one at the first
 step of the correction. Core hours are of an AMD EPYC (Zen 4).
 """
@@ -86,8 +87,9 @@ are paired by seed. At scale `small` only directions are judged.
 {rules}
 - *Holm's correction* (5 %) is over one paper's claims at one scale: the headlines, which are the
   claims of its abstract with a [protocol](protocols.md), are one family, its other claims on
-  differences another. Claims on the same difference of the same runs count once. If a claim needs
-  two differences, its p is the larger one. Equal differences in all seeds have no p.
+  differences another. A headline that is not answered yet counts as one with p = 1: answers that
+  come later take no word back. Claims on the same difference of the same runs count once. If a
+  claim needs two differences, its p is the larger one. Equal differences in all seeds have no p.
 - *The smallest lead that counts* is half of the reported number for a headline, and 0.04 in log
   odds for a lead without a number at scale `paper`: 1 point at an accuracy of 50 %, 0.36 at 90 %,
   0.04 at 99 %.

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from fedrepro.report.documents.templating import environment
 from fedrepro.report.numbers import with_minus_signs
 from fedrepro.report.statistics import grouped
-from fedrepro.report.verdicts.rules import Status
+from fedrepro.report.verdicts.rules import FOR, Status
 from fedrepro.report.verdicts.summary import (
     PAPER,
     SAMPLE_COLUMNS,
@@ -71,12 +71,16 @@ class Row:
 
     @property
     def size_note(self) -> str:
-        """What a support of the direction leaves out: that our interval excludes the size."""
+        """What an answer for the direction leaves out: that our interval excludes the size."""
         one = self.answer
-        if one is None or one.verdict != Status.SUPPORTED or one.reported_number is None:
+        if one is None or one.reported_number is None:
             return ""
-        excluded = abs((one.mean or 0.0) - one.reported_number) > (one.half_width or 0.0)
-        return "the direction; the interval excludes the reported number" if excluded else ""
+        supported = one.verdict == Status.SUPPORTED
+        leans = self.is_registered and one.lean == FOR
+        inside = abs((one.mean or 0.0) - one.reported_number) <= (one.half_width or 0.0)
+        if inside or not (supported or leans):
+            return ""
+        return f"{'the direction; ' * supported}the interval excludes the reported number"
 
 
 REGISTERED, ARENA = "registered", "arena"  # places

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, cast
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fedrepro.config.types import Count, Fraction, NonNegative
 from fedrepro.core.formatting import count
@@ -24,7 +24,16 @@ from fedrepro.report.numbers import (
 )
 from fedrepro.report.quantities.base import CountedQuantity, Expected, Quantity
 from fedrepro.report.reasons import Reason, ReasonKind, make_reason
-from fedrepro.report.statistics import EPSILON, Curve, Estimate, at_round, estimate, mean, mean_last
+from fedrepro.report.statistics import (
+    EPSILON,
+    Curve,
+    Estimate,
+    at_round,
+    estimate,
+    mean,
+    mean_last,
+    smoothed,
+)
 
 # log odds; a smaller one counts as none, our choice: 1 point at 50 %, 0.36 at 90 %, 0.04 at 99 %
 MINIMUM_LEAD = 0.04
@@ -51,10 +60,13 @@ class CurveQuantity(Quantity):
 
 
 class Value(CurveQuantity):
-    """The value of a series in the measure of the experiment, e.g. an accuracy: the mean of the
-    `last` rounds, or the value at a `round`, averaged over the `smooth` rounds that end there."""
+    """The value of a series in the measure of the experiment, e.g. an accuracy: the mean of what
+    was measured in the `last` rounds, with `measured` of the `last` measured rounds; or the value
+    at a `round`, averaged over the `smooth` rounds that end there."""
 
     last: Count | None = None
+    # left out of a registration if false, so that claims from before it existed stay registered
+    measured: bool = Field(False, exclude_if=lambda value: not value)
     round: Count | None = None
     smooth: Count = 1
 
@@ -62,6 +74,8 @@ class Value(CurveQuantity):
     def _one_reduction(self) -> "Value":
         if (self.last is None) == (self.round is None):
             raise ValueError(f"a quantity of kind {self.kind} needs last or round (one of them)")
+        if self.measured and not self.last:
+            raise ValueError("measured: only with last")
         return self
 
     def unit(self, measure: Measure) -> Unit:
@@ -75,6 +89,8 @@ class Value(CurveQuantity):
             return (
                 "After the last round."
                 if self.last == 1
+                else f"Mean of the last {self.last} measured rounds."
+                if self.measured
                 else f"Mean measured in the last {self.last} rounds."
             )
         window = f"Mean measured in the {self.smooth} rounds up to {self.round}."
@@ -84,7 +100,10 @@ class Value(CurveQuantity):
         return (0, 1) if measure.percent else (0, math.inf)
 
     def _level(self, curve: Curve) -> float | None:
-        """Return the value of one curve; None if it ends before `round`."""
+        """Return the value of one curve; None if it ends before `round`, or with `measured` has
+        fewer than `last` rounds."""
+        if self.measured:
+            return smoothed(curve, self.last or 1).get(curve[-1][0])
         return (
             mean_last(curve, self.last)
             if self.last
@@ -96,6 +115,8 @@ class Value(CurveQuantity):
         return {seed: level for seed, level in levels.items() if level is not None}
 
     def missing_in(self, view: ExperimentView) -> list[Reason]:
+        if self.measured and (reasons := self.too_short(view, self.last or 1)):
+            return reasons
         short = [
             label for label in self.labels if len(self.found(view, label)) < len(view.curves(label))
         ]

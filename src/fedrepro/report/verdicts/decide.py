@@ -2,7 +2,7 @@
 all documents show."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fedrepro.core.metrics import Measure
@@ -103,9 +103,6 @@ class Verdict:
 def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
     """Return the records of all claims of a paper with their final verdicts; none at a scale that
     is not compared with the paper.
-
-    p values are corrected for the number of tests (Holm) within two families: the headlines with a
-    protocol, and the others.
     """
     names = {key: options.name for key, options in spec.experiments.items() if options.name}
     records: list[Record] = []
@@ -113,13 +110,27 @@ def make_records(spec: Paper, evidence: PaperData) -> list[Record]:
         contradiction = paper_curves.contradiction(spec.experiments, verdict.claim, evidence.curves)
         remark = f"by the paper's own plotted curves {contradiction}" if contradiction else ""
         records.append(record_of(verdict, spec.artifact_of(verdict.claim), remark, names))
-    families = [
-        [one for one in records if (one.key in spec.headlines) is planned]
-        for planned in (True, False)
-    ]
-    corrected = [holm(distinct_tests(family)) for family in families]
+    return corrected(records, spec.headlines)
+
+
+def corrected(records: Iterable[Record], headlines: Iterable[str]) -> list[Record]:
+    """Return records with their final verdicts.
+
+    p values are corrected for the number of tests (Holm) within two families: the headlines with a
+    protocol, and the others. A headline without a p counts as p = 1, so that no later answer takes
+    a word back.
+    """
+    records, headlines = list(records), set(headlines)
+    planned = [one for one in records if one.key in headlines]
+    others = [one for one in records if one.key not in headlines]
+    unanswered = {(one.key,): 1.0 for one in planned if one.p is None}
+    after = {
+        True: holm(unanswered | distinct_tests(planned)),
+        False: holm(distinct_tests(others)),
+    }
     return [
-        after_holm(one, corrected[one.key not in spec.headlines].get(one.test)) for one in records
+        after_holm(one, None if one.p is None else after[one.key in headlines][one.test])
+        for one in records
     ]
 
 
