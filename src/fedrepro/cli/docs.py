@@ -65,8 +65,8 @@ how each sentence is read, what of the paper's set-up is kept and what is reduce
 claim and its experiment hold what is computed. One t interval (95 %) over seeds decides, with
 Holm's correction (5 %) over the headlines of a paper, answered or not: supported or contradicted
 if it still excludes zero; contradicted also if it is not all on the claimed side of zero and lies
-below the smallest lead that counts; else open. The correction makes a word rarer; it was set on
-2026-11-29, before any result of a headline was read.
+below the smallest lead that counts; else open, also if a seed misses the target. The correction
+makes a word rarer; it was set on 2026-11-29, before any result of a headline was read.
 Power: of *supported*, if the effect is the planned one, half of it, or the planned one at the first
 step of the correction. Core hours are of an AMD EPYC (Zen 4).
 """
