@@ -219,6 +219,19 @@ def test_killed_in_the_middle(tmp_path):
     )  # -1: killed before it
 
 
+def test_core_seconds_do_not_count_standing_still(tmp_path, monkeypatch):
+    run_round, stood = engine.run_round, 1.0
+
+    def stand_and_run(*given):
+        time.sleep(stood)
+        return run_round(*given)
+
+    monkeypatch.setattr(engine, "run_round", stand_and_run)
+    assert train(tmp_path / "run", config(rounds=2))
+    found = times(tmp_path / "run")
+    assert 0 < found["core_seconds"] <= found["seconds"] - 2 * stood + 0.5
+
+
 def test_what_clients_kept_in_a_save_that_was_cut_off_does_not_count(tmp_path):
     """The checkpoint that names it was not written; another machine may have continued since."""
     settings, pieces = config(algorithm={"name": "scaffold"}), tmp_path / "pieces" / "run"

@@ -129,7 +129,8 @@ def _train(
     run: Run, federation: Federation, limits: Limits, snapshots: frozenset[int], clock: "_Clock"
 ) -> bool:
     state, rows = _resume(run, federation)
-    clock.start(state.round, federation.cores)
+    alone_on_cpu = federation.device.type == "cpu" and not federation.worker_pool
+    clock.start(state.round, None if alone_on_cpu else federation.cores)
     state = _train_rounds(run, federation, state, rows, limits, snapshots, clock)
     if state.round < run.config.rounds and not state.diverged:
         log.info(
@@ -296,8 +297,9 @@ def _create_folder(folder: Path) -> None:
 
 
 class _Clock:
-    """The seconds of a run's training in all its sessions and of each round, and core seconds:
-    seconds times cores.
+    """The seconds of a run's training in all its sessions and of each round, and core seconds: CPU
+    time, which counts neither waiting nor a machine that stood still, or seconds times cores where
+    a GPU or other processes train too.
 
     Written to `begun.json` with each checkpoint, so that what a kill loses counts neither as rounds
     nor as seconds."""
@@ -315,9 +317,11 @@ class _Clock:
         self.begun: Record = begun | self._before | {"round_seconds": self.round_seconds}
         records.write(self._path, self.begun)
 
-    def start(self, reached: int, cores: int) -> None:
-        """Begin to measure, after so many rounds that are done."""
-        self._reached, self._cores, self._began = reached, cores, time.monotonic()
+    def start(self, reached: int, cores: int | None) -> None:
+        """Begin to measure, after so many rounds that are done. `cores`: None if this process alone
+        trains, on the CPU."""
+        self._reached, self._cores = reached, cores
+        self._began, self._cpu_began = time.monotonic(), time.process_time()
         # a kill may part them from the checkpoint
         self.round_seconds[:] = [*self.round_seconds, *[None] * reached][:reached]
 
@@ -326,7 +330,9 @@ class _Clock:
         session = {
             "timed_rounds": rounds,
             "seconds": seconds,
-            "core_seconds": seconds * self._cores,
+            "core_seconds": seconds * self._cores
+            if self._cores
+            else time.process_time() - self._cpu_began,
         }
         self.begun |= {
             name: round(self._before[name] + value, 2) for name, value in session.items()
