@@ -167,6 +167,13 @@ def test_nothing_sticks_out(visit, name, width):
     assert page.evaluate(OVERHANG) == []
 
 
+@pytest.mark.parametrize("width", [1150, 1400])
+def test_every_answer_is_in_sight(visit, width):
+    """A long one, such as of a target that some seeds miss, does not push others off the page."""
+    region = visit(REPORTS / "index.html", width).locator(".scroll").first
+    assert region.evaluate("(one) => one.scrollWidth - one.clientWidth") <= 0
+
+
 @pytest.mark.parametrize("name", [*PAGES, *COMMITTED], ids=place)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit, name, scheme):

@@ -316,7 +316,7 @@ def test_an_accuracy_itself(accuracies, compare, status, reasons):
             (arrives(3), arrives(7)),
             {},
             CONTRADICTED,
-            "2 of 2 seeds (round 3, 7); 95.00 ± 0.00 % (n = 2)",
+            "2 of 2 seeds (rounds 3 to 7); 95.00 ± 0.00 % (n = 2)",
         ),
         ((ends(0.8), arrives(7)), {}, OPEN, "1 of 2 seeds (round 7); 87.50"),
         # round 0: no training

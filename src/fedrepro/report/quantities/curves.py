@@ -309,9 +309,12 @@ class TargetQuantity(CurveQuantity):
         rounds = [
             self.arrival_round(view, curve) for _, curve in sorted(view.curves(label).items())
         ]
-        reached = [str(round) for round in rounds if round is not None]
-        suffix = f" (round {', '.join(reached)})" if reached else ""
-        return f"{len(reached)} of {count(len(rounds), 'seed')}{suffix}"
+        reached = [round for round in rounds if round is not None]
+        text = f"{len(reached)} of {count(len(rounds), 'seed')}"
+        if not reached:
+            return text
+        first, last = min(reached), max(reached)
+        return f"{text} ({f'round {first}' if first == last else f'rounds {first} to {last}'})"
 
     def arrival_round(self, view: ExperimentView, curve: Curve) -> int | None:
         """Return the first round at the target; None if no round reaches it."""
