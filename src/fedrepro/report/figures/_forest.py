@@ -11,7 +11,7 @@ STYLES = {"paper": ("#000000", "s"), "small": ("#0072b2", "o")}  # scale -> colo
 OTHER_STYLE = ("#009e73", "^")
 REPORTED_STYLE: dict[str, Any] = {
     "marker": "D",
-    "color": "#8a8a8a",
+    "color": "#707070",
     "markersize": 5,
     "linestyle": "none",
 }
